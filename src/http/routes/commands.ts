@@ -1,0 +1,26 @@
+import { commandRequestSchema } from '@shoji/web-contract'
+import { Hono } from 'hono'
+import { ShojiError } from '../../lib/error.ts'
+import type { Env, HttpDeps } from '../context.ts'
+import { findWorker } from '../find.ts'
+
+/** The road back. Only a user's message is forwarded so far; a denied command never reaches a socket. */
+export function commandRoutes(deps: HttpDeps): Hono<Env> {
+  const app = new Hono<Env>()
+  app.post('/api/runtimes/:runtime/workers/:worker/commands', async c => {
+    const { runtime, worker } = c.req.param()
+    const { worker: known, view } = findWorker(deps, c.var.subject, runtime, worker)
+    if (!/^application\/json\b/i.test(c.req.header('content-type') ?? ''))
+      throw new ShojiError('unsupported_media_type', 'send JSON')
+    const body: unknown = await c.req.json().catch(() => {
+      throw new ShojiError('bad_request', 'the body is not JSON')
+    })
+    const request = commandRequestSchema.safeParse(body)
+    if (!request.success) throw new ShojiError('command_unknown', 'no command this server knows')
+    if (!view.commands.includes(request.data.command))
+      throw new ShojiError('command_denied', 'this command is not granted')
+    const receipt = await deps.sendInput(known, c.var.subject, request.data.content)
+    return c.json(receipt, receipt.state === 'done' ? 200 : 202)
+  })
+  return app
+}
