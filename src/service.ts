@@ -16,6 +16,7 @@ import { createMemorySessions } from './identity/sessions.ts'
 import type { CallerRules } from './identity/who.ts'
 import { createCursors } from './journal/cursor.ts'
 import { createIngest } from './journal/ingest.ts'
+import type { JournalStats } from './journal/journal.ts'
 import { type JournalOptions, openJournal } from './journal/sqlite/journal.ts'
 import { ShojiError } from './lib/error.ts'
 import { isLoopback } from './lib/loopback.ts'
@@ -37,12 +38,15 @@ export interface Overrides {
   readonly random?: () => number
   /** Further pages beside the API: the demo's. */
   readonly pages?: Hono<Env>
+  /** Sources begin when this resolves: for those who must be watching from the first frame. */
+  readonly sourcesAfter?: Promise<unknown>
 }
 
 export interface Service {
   readonly url: string
   readonly port: number
   readonly policyHash: string
+  stats(): Promise<JournalStats>
   /** Says `bye` to every viewer, ends ingest, closes the journal. Resolves within the grace. */
   stop(): Promise<void>
 }
@@ -150,12 +154,18 @@ export async function startService(config: Config, log: Logger, overrides: Overr
       overrides.pages,
     )
     const server = await listen(app, config)
+    const answering = new Set<unknown>()
+    server.on('request', (_, response) => {
+      answering.add(response)
+      response.once('close', () => answering.delete(response))
+    })
     const { port } = server.address() as AddressInfo
-    const running = [...sources.values()].map(source =>
-      source
+    const running = [...sources.values()].map(async source => {
+      await overrides.sourcesAfter
+      await source
         .run(ending.signal)
-        .catch(error => log.error({ err: error, runtime: source.runtime }, 'source ended')),
-    )
+        .catch(error => log.error({ err: error, runtime: source.runtime }, 'source ended'))
+    })
     const retention = setInterval(() => {
       void retain(journal, config, now()).catch(error => log.error({ err: error }, 'retention failed'))
     }, RETAIN_EVERY_MS)
@@ -166,13 +176,14 @@ export async function startService(config: Config, log: Logger, overrides: Overr
       url: `http://${hostInUrl(config.listen.host)}:${port}`,
       port,
       policyHash: policy.hash,
+      stats: () => journal.stats(),
       async stop() {
         stopping = true
         clearInterval(retention)
         delivery.drain('shutdown', 5_000)
         ending.abort()
         await Promise.race([
-          Promise.all([...running, closeServer(server)]),
+          Promise.all([...running, closeServer(server, answering)]),
           new Promise(resolve => setTimeout(resolve, config.shutdown.graceMs / 2).unref()),
         ])
         delivery.stop()
@@ -271,6 +282,17 @@ async function listen(app: Hono<Env>, config: Config): Promise<Server> {
   return server
 }
 
-const closeServer = (server: Server): Promise<void> => new Promise(resolve => server.close(() => resolve()))
+/** Ends when the last answer is out. Connections kept alive without a request are not waited for. */
+function closeServer(server: Server, answering: ReadonlySet<unknown>): Promise<void> {
+  return new Promise(resolve => {
+    const idle = setInterval(() => {
+      if (answering.size === 0) server.closeAllConnections()
+    }, 20)
+    server.close(() => {
+      clearInterval(idle)
+      resolve()
+    })
+  })
+}
 
 const hostInUrl = (host: string): string => (host.includes(':') ? `[${host}]` : host)

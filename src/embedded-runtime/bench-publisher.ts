@@ -10,7 +10,7 @@ import { scriptedAgent } from './scripted-agent.ts'
  * token?, store?, log?: 'on'|'off' (default off), queueEvents?, backlogEvents?, socketBufferBytes?, agent?: true,
  * paceMs?}`. It says `{"url","workerIds"}` on a line of stdout, then takes commands, a JSON object a line
  * on stdin or a message over IPC: `{"publish":{eventsPerWorker, eventsPerSecond?, textBytes?,
- * deltasPerBlock?, polite?}}` answered by `{"published":…}` when done, `{"restart":{keepStore?}}` by
+ * deltasPerBlock?, deltasPerBurst?, polite?}}` answered by `{"published":…}` when done, `{"restart":{keepStore?}}` by
  * `{"restarted":true}`, `{"close":true}` by its end. It ends too when stdin ends.
  */
 const config = parseJson(process.argv[2] ?? '{}')
@@ -56,6 +56,7 @@ const obey = async (command: unknown): Promise<void> => {
       ...(typeof rate === 'number' ? { eventsPerSecond: rate } : {}),
       textBytes: number(wanted.textBytes, 64),
       deltasPerBlock: number(wanted.deltasPerBlock, 256),
+      deltasPerBurst: number(wanted.deltasPerBurst, 1),
       polite: wanted.polite !== false,
     })
     say({ published })

@@ -2,7 +2,7 @@ import { type HttpAnswer, invalidRequest, refusal } from './answer.ts'
 import type { Generation } from './events.ts'
 import { isObject, type Json, type JsonObject, parseJson, textAt } from './json.ts'
 
-export const inputKinds: Readonly<Record<Generation, readonly string[]>> = {
+const inputKinds: Readonly<Record<Generation, readonly string[]>> = {
   'events-ws': ['user', 'system', 'compact', 'list_rewind_targets', 'register_peer'],
   'protocol-ws': ['user', 'notify', 'compact', 'list_rewind_targets', 'register_peer'],
 }

@@ -22,6 +22,8 @@ export interface Misbehaviour {
   lose(workerId: string, count: number, applies?: (event: RuntimeEvent) => boolean): void
   /** The next `count` events (that match) are sent twice, under the same event id. */
   double(workerId: string, count: number, applies?: (event: RuntimeEvent) => boolean): void
+  /** Snapshots are ahead: connections without a cursor get the last `count` events again (R21); 0 ends it. */
+  overlap(workerId: string, count: number): void
   /** Publishes one `text_delta` whose frame has at least this many bytes. */
   oversizeEvent(workerId: string, bytes: number): void
   /** Later snapshots are larger by this many bytes; 0 ends it. */
@@ -89,6 +91,9 @@ export const misbehave = (runtime: EmbeddedRuntime): Misbehaviour => {
     },
     double(workerId, count, applies) {
       runtime.worker(workerId).misfate('double', count, applies)
+    },
+    overlap(workerId, count) {
+      runtime.worker(workerId).streamLag = count
     },
     oversizeEvent(workerId, bytes) {
       runtime.worker(workerId).emit({ event: 'text_delta', data: { text: 'x'.repeat(bytes) } })

@@ -120,8 +120,9 @@ export class ObservationLog {
     return this.#byWorker.get(workerId)?.at(0)?.retained.position
   }
 
-  lastOf(workerId: string): number | undefined {
-    return this.#byWorker.get(workerId)?.at(-1)?.retained.position
+  /** The position of a worker's last retained event, or of the one so many events before it. */
+  lastOf(workerId: string, back = 0): number | undefined {
+    return this.#byWorker.get(workerId)?.at(-1 - back)?.retained.position
   }
 
   after(workerId: string, position: bigint): string[] {

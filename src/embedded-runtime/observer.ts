@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import type { ObservationLog } from './observation-log.ts'
+import { textFrame } from './text-frame.ts'
 
 export interface ObserverOptions {
   readonly workerId: string
@@ -29,6 +30,7 @@ export class Observer {
   readonly #socket: Duplex
   readonly #options: ObserverOptions
   readonly #pings: Buffer[] = []
+  readonly #flushLater = (): void => this.#flush()
   #backlog: string[] = []
   #backlogAt = 0
   #place = 0
@@ -177,10 +179,11 @@ export class Observer {
     if (!this.#corked) {
       this.#corked = true
       this.#socket.cork()
-      process.nextTick(() => this.#flush())
+      process.nextTick(this.#flushLater)
     }
-    this.#ws.send(frame)
-    this.#corkedBytes += frame.length
+    const bytes = textFrame(frame)
+    this.#socket.write(bytes)
+    this.#corkedBytes += bytes.length
     if (this.#corkedBytes >= flushBytes) this.#flush()
   }
 

@@ -11,6 +11,8 @@ export interface PublishOptions {
   readonly textBytes?: number
   /** After so many deltas a worker ends its block (`text_done`), so that nothing grows without bound; 0: never. */
   readonly deltasPerBlock?: number
+  /** So many deltas of one worker in a row, and so fewer writes; must divide `eventsPerWorker`. Default 1. */
+  readonly deltasPerBurst?: number
   /** Opens a run before and ends it after; default true. */
   readonly asRun?: boolean
   /** Waits while any socket stands still, so that none is overrun; else it publishes on. */
@@ -51,14 +53,16 @@ const text = (bytes: number, sequence: number): string => {
 
 /**
  * Publishes `text_delta` events of all workers in turn, each text beginning with its number. Resolves
- * when all are published or the signal fired.
+ * when all are published or the signal fired. Rejects with a `RangeError` if bursts do not come out even.
  */
 export const publish = async (
   workers: readonly EmbeddedWorker[],
   options: PublishOptions,
 ): Promise<Published> => {
   const { eventsPerWorker, eventsPerSecond, textBytes = 64, deltasPerBlock = 256 } = options
-  const { asRun = true, polite = true, signal } = options
+  const { asRun = true, polite = true, deltasPerBurst = 1, signal } = options
+  if (eventsPerWorker % deltasPerBurst !== 0)
+    throw new RangeError('deltasPerBurst must divide eventsPerWorker')
   const total = eventsPerWorker * workers.length
   const started = performance.now()
   const blocks = workers.map(() => '')
@@ -111,7 +115,11 @@ export const publish = async (
       await delay(1)
       continue
     }
-    while (deltas < until) emitOne(deltas % workers.length, Math.floor(deltas / workers.length))
+    while (deltas < until) {
+      const burst = Math.floor(deltas / deltasPerBurst)
+      const round = Math.floor(burst / workers.length)
+      emitOne(burst % workers.length, round * deltasPerBurst + (deltas % deltasPerBurst))
+    }
     await nextTurn()
   }
   for (const [index, worker] of workers.entries()) {

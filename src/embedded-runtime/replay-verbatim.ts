@@ -129,7 +129,7 @@ export class VerbatimRuntime implements AsyncDisposable {
       const connection = this.#next(request.url ?? '/')
       if (!connection || connection.refused) {
         socket.on('error', () => socket.destroy())
-        socket.end(rawAnswer(connection?.refused ? answerOf(connection.refused) : workerNotFound('')))
+        socket.end(rawAnswer(connection?.refused ? answerOf(connection.refused) : this.#notThere(request.url)))
         return
       }
       this.#upgraded.add(socket)
@@ -172,6 +172,12 @@ export class VerbatimRuntime implements AsyncDisposable {
     const id = /^\/v1\/workers\/([^/?]+)$/.exec(path)?.[1]
     const listed = workersIn(this.#listing.body).find(worker => idOf(worker) === id)
     return method === 'GET' && listed !== undefined ? json({ worker: listed }) : empty(404)
+  }
+
+  /** The later generation has no `events/ws`: a route that does not exist answers with an empty body (R8). */
+  #notThere(url = '/'): HttpAnswer {
+    const missing = this.recording.generation === 'protocol-ws' && /\/events\/ws/.test(url)
+    return missing ? empty(404) : workerNotFound('')
   }
 
   #next(url: string): RecordedConnection | undefined {

@@ -256,6 +256,19 @@ describe('a Runtime that misbehaves', () => {
     expect(second).toBe(first)
   })
 
+  test('is ahead with its snapshot: the text in it comes again', async () => {
+    const { runtime, worker, client, wrong } = await together()
+    await using _ = runtime
+    await using _client = client
+    for (const text of ['a', 'b', 'c']) worker.emit(delta(text))
+    wrong.overlap(worker.id, 2)
+    await using late = await open(runtime, worker)
+    const said = await late.fence()
+    expect(said[0]).toContain('"text":"abc"')
+    expect(said[0]).toContain('"event_id":"snapshot:wo_0000000000000001"')
+    expect(textsOf(said)).toEqual(['b', 'c'])
+  })
+
   test('sends frames and snapshots of any size', async () => {
     const { runtime, worker, client, wrong } = await together()
     await using _ = runtime

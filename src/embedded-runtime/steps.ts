@@ -32,7 +32,7 @@ export const event = (name: string, data?: JsonObject): RuntimeEvent =>
   data === undefined ? { event: name } : { event: name, data }
 
 /** Pieces of at most `size` code points, as the model streams them: grapheme clusters are cut (R30). */
-export const pieces = (text: string, size: number): string[] => {
+const pieces = (text: string, size: number): string[] => {
   const points = [...text]
   const out: string[] = []
   for (let at = 0; at < points.length; at += size) out.push(points.slice(at, at + size).join(''))

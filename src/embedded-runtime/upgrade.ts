@@ -64,7 +64,7 @@ export const beginObservation = (
     observer.end(dialect.endingFrame('cursor_malformed', `malformed worker observation cursor: ${raw}`))
     return
   }
-  const position = asked ?? BigInt(log.lastOf(worker.id) ?? 0)
+  const position = asked ?? BigInt(log.lastOf(worker.id, worker.streamLag) ?? 0)
   const snapshot = dialect.snapshotFrame(worker.idJson, position, worker.snapshotData())
   const refused = asked === undefined ? undefined : fault(runtime, worker, asked)
   if (refused !== undefined && runtime.generation === 'events-ws') {

@@ -22,7 +22,7 @@ export interface Run {
   output: boolean
 }
 
-export interface InternalWorker {
+interface InternalWorker {
   worker: JsonObject
   revision: number
   readonly log: WorkerLog

@@ -89,6 +89,8 @@ export class EmbeddedWorker {
   lastEventId = 0
   /** The worker's process is gone though the catalog says `running` (after a `shutdown` by protocol method). */
   channelClosed = false
+  /** Streams without a cursor begin so many events before the end, though the snapshot has them (R21). */
+  streamLag = 0
   /** Its stored log is damaged: the worker vanishes at the next start (R40). */
   torn = false
   readonly context: LogContext

@@ -137,17 +137,45 @@ export type CountedEvent = {
 }[keyof SourceEvents]
 
 /** Source events kept in order. */
-export const collectingEvents = (): { readonly events: SourceEvents; readonly seen: CountedEvent[] } => {
-  const seen: CountedEvent[] = []
-  return {
-    seen,
-    events: {
-      connected: at => seen.push({ name: 'connected', at }),
-      disconnected: at => seen.push({ name: 'disconnected', at }),
-      rejected: at => seen.push({ name: 'rejected', at }),
-      paused: at => seen.push({ name: 'paused', at }),
-      discovered: at => seen.push({ name: 'discovered', at }),
-      discoveryFailed: at => seen.push({ name: 'discoveryFailed', at }),
-    },
+export class CollectingEvents {
+  readonly seen: CountedEvent[] = []
+  readonly #waiting = new Set<() => void>()
+
+  readonly events: SourceEvents = {
+    connected: at => this.#add({ name: 'connected', at }),
+    disconnected: at => this.#add({ name: 'disconnected', at }),
+    rejected: at => this.#add({ name: 'rejected', at }),
+    paused: at => this.#add({ name: 'paused', at }),
+    discovered: at => this.#add({ name: 'discovered', at }),
+    discoveryFailed: at => this.#add({ name: 'discoveryFailed', at }),
+  }
+
+  count(name: CountedEvent['name']): number {
+    return this.seen.filter(event => event.name === name).length
+  }
+
+  /** How the connections to a worker ended. */
+  ends(worker: string): readonly string[] {
+    return this.seen.flatMap(({ name, at }) =>
+      name === 'disconnected' && at.worker === worker ? [at.code] : [],
+    )
+  }
+
+  /** Resolves when `done` holds, looked at after each event. */
+  async until(done: (events: CollectingEvents) => boolean): Promise<void> {
+    while (!done(this)) await new Promise<void>(resolve => this.#waiting.add(resolve))
+  }
+
+  /** Resolves when so many more events of a name have come. */
+  more(name: CountedEvent['name'], count: number): Promise<void> {
+    const goal = this.count(name) + count
+    return this.until(events => events.count(name) >= goal)
+  }
+
+  #add(event: CountedEvent): void {
+    this.seen.push(event)
+    const waiting = [...this.#waiting]
+    this.#waiting.clear()
+    for (const wake of waiting) wake()
   }
 }

@@ -14,7 +14,7 @@ for (let next = journal.firstSeq as number; ; ) {
         {
           seq: asSeq(next),
           stream: stream.id,
-          incarnation: 1,
+          incarnation: 0,
           time: next,
           event: 'text_delta',
           eventId: `e${next}`,

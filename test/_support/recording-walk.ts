@@ -28,7 +28,7 @@ const volatile: readonly (readonly [RegExp, string])[] = [
   [/\(pid \d+\)/g, '(pid 1)'],
 ]
 
-export const normalise = (text: string): string =>
+const normalise = (text: string): string =>
   volatile.reduce((out, [pattern, put]) => out.replace(pattern, put), text)
 
 export interface WalkOptions {
@@ -53,13 +53,13 @@ export interface WalkOptions {
   readonly torn?: string
 }
 
-export interface Difference {
+interface Difference {
   readonly where: string
   readonly recorded: string
   readonly got: string
 }
 
-export interface Walked {
+interface Walked {
   readonly differences: readonly Difference[]
   readonly requests: number
   readonly connections: number

@@ -6,6 +6,8 @@ export interface StreamOptions {
   readonly lastEventId?: string
   readonly query?: Record<string, string>
   readonly timeoutMs?: number
+  /** The connection is cut right behind so many frames; what comes later is never looked at. */
+  readonly maxFrames?: number
 }
 
 /** One viewer's connection, read frame by frame, as a client that keeps its state and its last id. */
@@ -17,10 +19,15 @@ export class TestStream {
   #abort = new AbortController()
   #waiting: (() => void)[] = []
   #timeoutMs: number
+  #maxFrames: number
 
-  constructor(state: ClientState, timeoutMs: number) {
+  constructor(
+    state: ClientState,
+    { timeoutMs = 10_000, maxFrames = Number.POSITIVE_INFINITY }: StreamOptions,
+  ) {
     this.state = state
     this.#timeoutMs = timeoutMs
+    this.#maxFrames = maxFrames
   }
 
   static async open(
@@ -28,7 +35,7 @@ export class TestStream {
     options: StreamOptions = {},
     state = emptyClientState(),
   ): Promise<TestStream> {
-    const stream = new TestStream(state, options.timeoutMs ?? 10_000)
+    const stream = new TestStream(state, options)
     const at = new URL(url)
     for (const [key, value] of Object.entries(options.query ?? {})) at.searchParams.set(key, value)
     const response = await fetch(at, {
@@ -50,9 +57,11 @@ export class TestStream {
   async #read(body: ReadableStream<Uint8Array>): Promise<void> {
     const parser = createParser({
       onEvent: ({ event, id, data }) => {
+        if (this.frames.length >= this.#maxFrames) return
         const frame = { event, data: JSON.parse(data), ...(id !== undefined && { id }) } as Frame
         this.frames.push(frame)
         this.state = reduce(this.state, frame)
+        if (this.frames.length === this.#maxFrames) this.cut()
         this.#wake()
       },
     })
@@ -107,6 +116,11 @@ export class TestStream {
 
   async untilLive(): Promise<this> {
     return this.until(s => s.state.live, 'live')
+  }
+
+  /** Resolves when the connection has ended, whoever ended it. */
+  async untilEnded(): Promise<this> {
+    return this.until(s => s.ended, 'the end')
   }
 
   cut(): void {
