@@ -1,16 +1,27 @@
 import { type Cut, LEAF_UNITS_MAX } from '@shoji/web-contract'
-import { isRecord, type Json } from '../lib/json.ts'
-
-/** All leaves of one frame together: escaped at its worst (six bytes a unit) it stays under the frame's cap. */
-const FRAME_UNITS_MAX = 150 * 1024
+import { isRecord, type Json, stringifyJson } from '../lib/json.ts'
 
 /**
- * Cuts every leaf text of a value that is over its bound, and all of them together at the frame's, and says
- * where. Returns the value itself where nothing was to cut.
+ * All leaves of one frame together: escaped at its worst (six bytes a unit) it stays under the frame's cap.
+ * A list of very many small values is cut as a long text is.
  */
-export function cutLeaves<T>(value: T, at: string, rest: (at: string) => string): { value: T; cut: Cut[] } {
+const FRAME = { units: 120 * 1024, values: 4_000 } as const
+/** A key longer than this is nobody's name for anything: its field is left out, and counted as cut. */
+const KEY_UNITS_MAX = 256
+
+/**
+ * Cuts every leaf text of a value that is over its bound, all of them together at the frame's, and lists
+ * and objects of too many values, and says where. Returns the value itself where nothing was to cut.
+ * `chars` of a list or object is the length of its JSON.
+ */
+export function cutLeaves<T>(
+  value: T,
+  at: string,
+  rest: (at: string) => string,
+  bounds: { readonly units: number; readonly values: number } = FRAME,
+): { value: T; cut: Cut[] } {
   const cut: Cut[] = []
-  const budget = { units: FRAME_UNITS_MAX }
+  const budget = { ...bounds }
   const result = visit(value, at, { cut, rest, budget }) as T
   return { value: result, cut }
 }
@@ -18,10 +29,11 @@ export function cutLeaves<T>(value: T, at: string, rest: (at: string) => string)
 interface Walk {
   readonly cut: Cut[]
   readonly rest: (at: string) => string
-  readonly budget: { units: number }
+  readonly budget: { units: number; values: number }
 }
 
 function visit(value: unknown, at: string, walk: Walk): unknown {
+  walk.budget.values -= 1
   if (typeof value === 'string') return visitText(value, at, walk)
   if (Array.isArray(value)) return visitParts(value, at, walk)
   if (isRecord(value)) return visitFields(value, at, walk)
@@ -32,8 +44,12 @@ function visitText(text: string, at: string, walk: Walk): string {
   const max = Math.min(LEAF_UNITS_MAX, walk.budget.units)
   walk.budget.units -= Math.min(text.length, max)
   if (text.length <= max) return text
-  walk.cut.push({ at, chars: text.length, rest: walk.rest(at) })
+  tellCut(text.length, at, walk)
   return text.slice(0, wholeUnits(text, max))
+}
+
+const tellCut = (chars: number, at: string, { cut, rest }: Walk): void => {
+  cut.push({ at, chars, rest: rest(at) })
 }
 
 /** Never half a surrogate pair. */
@@ -44,21 +60,33 @@ function wholeUnits(text: string, max: number): number {
 
 function visitParts(parts: readonly unknown[], at: string, walk: Walk): unknown {
   let changed = false
-  const built = parts.map((part, index) => {
+  const built: unknown[] = []
+  for (const [index, part] of parts.entries()) {
+    if (walk.budget.values <= 0) {
+      tellCut(stringifyJson(parts).length, at, walk)
+      return built
+    }
     const next = visit(part, `${at}/${index}`, walk)
     changed ||= next !== part
-    return next
-  })
+    built.push(next)
+  }
   return changed ? built : parts
 }
 
 function visitFields(value: Json, at: string, walk: Walk): unknown {
-  let built: Json | undefined
+  const built = Object.create(Object.getPrototypeOf(value)) as Json
+  let changed = false
   for (const name of Object.keys(value)) {
+    if (walk.budget.values <= 0 || name.length > KEY_UNITS_MAX) {
+      if (!changed || walk.cut.at(-1)?.at !== at) tellCut(stringifyJson(value).length, at, walk)
+      changed = true
+      if (walk.budget.values <= 0) return built
+      continue
+    }
+    walk.budget.units = Math.max(0, walk.budget.units - name.length)
     const next = visit(value[name], `${at}/${name}`, walk)
-    if (next === value[name]) continue
-    built ??= Object.assign(Object.create(Object.getPrototypeOf(value)), value) as Json
+    changed ||= next !== value[name]
     built[name] = next
   }
-  return built ?? value
+  return changed ? built : value
 }

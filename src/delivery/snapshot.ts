@@ -5,11 +5,15 @@ import { asText } from '../lib/json.ts'
 import { internalWorkerShape } from '../projection/classes.ts'
 import { type Event, levelOf, projectEvent, toldOf } from '../projection/project.ts'
 import { walkShape } from '../projection/shape.ts'
+import { cutLeaves } from './cut.ts'
 import { type Reading, readItems } from './history.ts'
 import type { Sight } from './selection.ts'
 
-/** Items in a snapshot stop here, in UTF-16 units of JSON; the rest is behind `earlier`. */
-const SNAPSHOT_UNITS_MAX = 512 * 1024
+/** Items in a snapshot stop here, in bytes of JSON; the rest is behind `earlier`. */
+const ITEMS_BYTES_MAX = 512 * 1024
+/** What stands beside the items must leave them room in the frame. */
+const BESIDE = { units: 12 * 1024, values: 1_000 } as const
+const NAME_UNITS_MAX = 200
 
 /**
  * The newest page of items plus what is open: a worker as one view has it after `through`. Must be called
@@ -26,7 +30,7 @@ export async function buildSnapshot(
     through,
     replacing: open.replacing,
     maxItems,
-    maxBytes: SNAPSHOT_UNITS_MAX,
+    maxBytes: ITEMS_BYTES_MAX,
   })
   const state = projectOpen(reading, sight, open)
   return { state: { ...state, items: [...page.items] }, earlier: page.earlier }
@@ -38,7 +42,9 @@ function projectOpen({ ids }: Reading, sight: Sight, open: OpenState): WorkerSta
   const tell = (event: string, data: unknown): void => {
     const told: Event = { event, data: data as Event['data'], time: 0, context: {} }
     const projected = projectEvent(sight.view, ids, sight.place, told)
-    if (projected?.frame === 'envelope') state = reduceWorker(state, projected.data)
+    if (projected?.frame !== 'envelope') return
+    const { value } = cutLeaves(projected.data.data, '', () => '', BESIDE)
+    state = reduceWorker(state, { ...projected.data, data: value })
   }
   if (open.greeting !== undefined) tell('greeting', open.greeting)
   if (open.usage !== undefined) tell('usage', open.usage)
@@ -84,7 +90,7 @@ function projectOpen({ ids }: Reading, sight: Sight, open: OpenState): WorkerSta
 function callName({ view }: Sight, tool: string | null): { name?: string } {
   if (tool === null) return {}
   const level = levelOf(view, 'tool_call', tool)
-  return level === 'drop' ? {} : { name: level === 'mask' ? '' : tool }
+  return level === 'drop' ? {} : { name: level === 'mask' ? '' : tool.slice(0, NAME_UNITS_MAX) }
 }
 
 function projectInternalWorkers(
@@ -100,6 +106,7 @@ function projectInternalWorkers(
     if (id === '' || scope.worker === undefined) return []
     const worker = walkShape(internalWorkerShape, scope.worker, '', { level, withheld: [], safeId })
     const status = level('lifecycle') === 'mask' ? '' : asText(scope.status)
-    return [{ ...(worker as InternalWorker), ...(scope.status !== undefined && { status }) }]
+    const told = { ...(worker as InternalWorker), ...(scope.status !== undefined && { status }) }
+    return [cutLeaves(told, '', () => '', { units: NAME_UNITS_MAX, values: 10 }).value]
   })
 }

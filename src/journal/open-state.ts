@@ -52,7 +52,7 @@ export interface Command {
   stderr?: OpenBlock | undefined
 }
 
-export const LIMITS = { scopes: 65, calls: 2_000, commands: 256 } as const
+export const LIMITS = { scopes: 65, calls: 2_000, openCalls: 256, commands: 256 } as const
 
 export const emptyOpenState = (): OpenState => ({
   replacing: asSeq(0),

@@ -68,7 +68,7 @@ export function step(state: OpenState, event: string, data: Json, key: Key): Con
   if (flat.scope !== '') noteWorker(at.scope, event, data)
   const context = touch(at)
   const ends = endings(at)
-  const dropped = bound(state)
+  const dropped = bound(state, flat.event === 'tool_call_start' || flat.event === 'tool_call_done')
   const all = [...(context.ends ?? []), ...ends, ...dropped]
   return {
     ...(flat.scope !== '' && { scope: flat.scope }),
@@ -351,13 +351,22 @@ function removeScope(state: OpenState, id: string): EndedBlock[] {
   return found
 }
 
+function endCallsOverLimit(state: OpenState): EndedBlock[] {
+  const open = [...state.calls.values()].filter(call => call.open)
+  return open.slice(0, Math.max(0, open.length - LIMITS.openCalls)).map(call => {
+    call.open = false
+    return endedCall(call)
+  })
+}
+
 /** Past a limit the oldest goes, and what it had open ends in so many words: no client waits for it. */
-function bound(state: OpenState): EndedBlock[] {
+function bound(state: OpenState, begunCall: boolean): EndedBlock[] {
   const found: EndedBlock[] = []
   while (state.scopes.size > LIMITS.scopes) {
     const oldest = [...state.scopes.keys()].find(id => id !== '')!
     found.push(...removeScope(state, oldest))
   }
+  if (begunCall) found.push(...endCallsOverLimit(state))
   while (state.calls.size > LIMITS.calls) {
     const [id, call] = state.calls.entries().next().value!
     if (call.open) found.push(endedCall(call))

@@ -1,17 +1,16 @@
-import type { HistoryPage } from '@shoji/web-contract'
+import { HISTORY_PAGE_ITEMS, type HistoryPage } from '@shoji/web-contract'
 import { Hono } from 'hono'
 import { pageCursor } from '../../delivery/fold.ts'
 import { expandedAt, readItem, readItems } from '../../delivery/history.ts'
 import { pageTag, type Sight } from '../../delivery/selection.ts'
 import { asSeq, type Key } from '../../journal/entry.ts'
 import { ShojiError } from '../../lib/error.ts'
-import { asRecord } from '../../lib/json.ts'
+import { asRecord, stringifyJson } from '../../lib/json.ts'
 import type { Subject } from '../../projection/view.ts'
 import type { Env, HttpDeps } from '../context.ts'
 import { findWorker, sightOf } from '../find.ts'
 import { wholeNumber } from '../query.ts'
 
-const LIMIT = { default: 50, min: 1, max: 200 } as const
 const PAGE_UNITS_MAX = 512 * 1024
 
 /** Pages of the current list, and the rest of what was cut for its size. Both pass the same projection. */
@@ -22,7 +21,7 @@ export function historyRoutes(deps: HttpDeps): Hono<Env> {
 
   app.get('/api/runtimes/:runtime/workers/:worker/history', async c => {
     const { runtime, worker } = c.req.param()
-    const maxItems = wholeNumber(c.req.query('limit'), 'limit', LIMIT)
+    const maxItems = wholeNumber(c.req.query('limit'), 'limit', HISTORY_PAGE_ITEMS)
     const { subject } = c.var
     const found = findWorker(deps, subject, runtime, worker)
     const sight = sightOf(found)
@@ -60,10 +59,10 @@ export function historyRoutes(deps: HttpDeps): Hono<Env> {
     const list = place.key.seq === replacing?.seq ? expandedAt(replacing) : null
     const item = await readItem(folding, sight, place.key, through, list)
     const text = item === null ? undefined : leafAt(item, c.req.query('at') ?? '')
-    if (typeof text !== 'string') throw notFound()
+    if (text === undefined) throw notFound()
     c.header('content-type', 'text/plain; charset=utf-8')
     c.header('cache-control', 'no-store')
-    return c.body(text)
+    return c.body(typeof text === 'string' ? text : stringifyJson(text))
   })
 
   function decodeBefore(text: string | undefined, sight: Sight, subject: Subject): Key | null {
