@@ -6,6 +6,7 @@ const main = existsSync(`${import.meta.dirname}/src/main.ts`) ? { main: 'src/mai
 
 /** The server: what Node runs. The journal's writer is a file beside the main one; mode `thread` builds it alone. */
 export default defineConfig(({ mode }) => ({
+  root: import.meta.dirname,
   ssr: { target: 'node', noExternal: ['@shoji/web-contract'] },
   build: {
     ssr: true,

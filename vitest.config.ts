@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { closingLine } from './test/_support/closing-line.ts'
 
 const seconds = 1000
 
@@ -11,11 +12,18 @@ export default defineConfig({
   test: {
     globalSetup: ['./test/_support/build.ts'],
     pool: 'forks',
+    reporters: ['default', closingLine()],
     projects: [
-      { extends: true, ...project('unit', ['src/**/*.test.ts', 'web-contract/**/*.test.ts', 'test/house/**/*.test.ts']) },
+      {
+        extends: true,
+        ...project('unit', ['src/**/*.test.ts', 'web-contract/**/*.test.ts', 'test/house/**/*.test.ts']),
+      },
       { extends: true, ...project('laws', ['test/laws/**/*.test.ts'], { testTimeout: 300 * seconds }) },
       { extends: true, ...project('flows', ['test/flows/**/*.test.ts'], { testTimeout: 120 * seconds }) },
-      { extends: true, ...project('hardening', ['test/hardening/**/*.test.ts'], { testTimeout: 120 * seconds }) },
+      {
+        extends: true,
+        ...project('hardening', ['test/hardening/**/*.test.ts'], { testTimeout: 120 * seconds }),
+      },
       { extends: true, ...project('browser', ['test/browser/**/*.test.ts'], { testTimeout: 120 * seconds }) },
     ],
   },

@@ -6,6 +6,7 @@ import type { Hono } from 'hono'
 import type { Config } from './config/config.ts'
 import { createDelivery } from './delivery/delivery.ts'
 import type { Folding } from './delivery/fold.ts'
+import { createLists } from './delivery/lists.ts'
 import { type KnownWorker, viewsOf } from './delivery/selection.ts'
 import { createApp } from './http/app.ts'
 import type { Env } from './http/context.ts'
@@ -25,6 +26,7 @@ import type { Logger } from './observability/log.ts'
 import { createIds } from './projection/ids.ts'
 import { closedPolicy } from './projection/policy/compile.ts'
 import { loadPolicyFile } from './projection/policy/file.ts'
+import { createStrip } from './projection/strip.ts'
 import type { CompiledPolicy, Subject } from './projection/view.ts'
 import type { RuntimeLimits } from './sources/runtime/limits.ts'
 import { createRuntimeSource } from './sources/runtime/runtime-source.ts'
@@ -63,7 +65,12 @@ export async function startService(config: Config, log: Logger, overrides: Overr
   const journal = await openJournal({ dataDir: config.dataDir, ...overrides.journal })
   const ending = new AbortController()
   try {
-    const ingest = await createIngest({ journal, events: observability.ingest })
+    const { neverStore } = config.journal
+    const ingest = await createIngest({
+      journal,
+      events: observability.ingest,
+      ...(neverStore.length > 0 && { strip: createStrip(neverStore) }),
+    })
     const upstreams = createUpstreams()
     const sink: SourceSink = {
       open: (ref, profile) => ingest.open(ref, profile),
@@ -97,6 +104,7 @@ export async function startService(config: Config, log: Logger, overrides: Overr
         generations: () => journal.generations,
         head: () => journal.head,
       }),
+      lists: createLists(),
       monotonicMs: () => performance.now(),
       views: audience => viewsOf(audience, workers()),
       onProjectionFailed: (entry, error) =>

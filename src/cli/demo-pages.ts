@@ -18,7 +18,12 @@ const TYPES: Readonly<Record<string, string>> = {
 /** The demo's page and what it needs to sign in as both viewers. Loopback alone: it hands out their tokens. */
 export function demoPages(
   directory: string,
-  settings: { runtime: string; viewers: readonly DemoViewer[] },
+  settings: {
+    readonly runtime: string
+    readonly viewers: readonly DemoViewer[]
+    /** In the order in which they are offered. */
+    readonly workers: readonly { readonly worker: string; readonly note: string }[]
+  },
 ): Hono<Env> {
   const pages = new Hono<Env>()
   pages.use(async (c, next) => {

@@ -24,6 +24,7 @@ const SESSIONS = ['thinking-text', 'tools', 'secrets', 'stream-cut']
 
 /** Everything on this machine: a Runtime with recorded sessions and a scripted agent, and two viewers of it. */
 export async function demo(options: { readonly port?: number }, io: CliIo): Promise<number> {
+  const { signal } = io
   const token = randomBytes(16).toString('hex')
   await using runtime = await startEmbeddedRuntime({ generation: 'events-ws', token })
   const replayed = runtime.addWorker({ profile: 'recorded' })
@@ -33,12 +34,16 @@ export async function demo(options: { readonly port?: number }, io: CliIo): Prom
     const config = await loadConfig({ file: files.config, env: io.env })
     const log = createLogger({ level: config.log.level, hidden: hiddenValues(config) })
     const root = projectRoot()
-    const settings = { runtime: DEMO_RUNTIME, viewers: files.viewers, workers: [answering.id, replayed.id] }
+    const workers = [
+      { worker: answering.id, note: 'answers what you type' },
+      { worker: replayed.id, note: 'replays recorded sessions' },
+    ]
+    const settings = { runtime: DEMO_RUNTIME, viewers: files.viewers, workers }
     const pages = demoPages(join(root, 'dist', 'console'), settings)
     const service = await startService(config, log, { pages })
     io.stdout.write(welcome(service.url, files, answering.id, replayed.id))
-    const replaying = playSessions(replayed, join(root, 'test', 'recordings'), io.signal)
-    await aborted(io.signal)
+    const replaying = playSessions(replayed, join(root, 'test', 'recordings'), signal)
+    await aborted(signal)
     await replaying
     await service.stop()
     return EXIT.done

@@ -17,8 +17,7 @@ export type Command =
   /** Not a command line of ours; `message` says what is wrong with it. */
   | { readonly name: 'usage'; readonly message: string }
 
-export const JOURNAL_COMMANDS = ['stats', 'verify', 'backup', 'export'] as const
-export type JournalCommand = (typeof JOURNAL_COMMANDS)[number]
+export type JournalCommand = 'stats' | 'verify' | 'backup' | 'export'
 
 export const HELP = `shoji: the screen between agent Runtimes and browsers
 
@@ -28,8 +27,11 @@ export const HELP = `shoji: the screen between agent Runtimes and browsers
   shoji policy check FILE                       check a policy
   shoji token create --id USER [--roles a,b]    make a bearer token and its line for the configuration
   shoji journal stats|verify --config FILE      what the journal holds; whether it is sound
-  shoji journal backup --config FILE --out FILE
+  shoji journal backup --config FILE --out FILE a consistent copy, keys included
   shoji journal export --config FILE --worker RUNTIME/WORKER [--out FILE]
+                                                its entries as NDJSON: raw, past no policy, for the operator
+
+The journal commands may be used while a server runs on the same data directory.
 
   --help, --version
 

@@ -6,7 +6,7 @@ import { Secret } from '../lib/secret.ts'
 import type { Right } from './rights.ts'
 import type { ConfigFile } from './schema.ts'
 
-export interface RuntimeConfig {
+interface RuntimeConfig {
   readonly id: string
   /** Without a slash at its end. */
   readonly url: string

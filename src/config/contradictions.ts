@@ -19,7 +19,7 @@ export const contradictions = (file: Partial<ConfigFile>): Contradiction[] => [
 ]
 
 /** Lifetimes of streams vary by a fifth, so that they don't end together. */
-export const ROTATION_JITTER = 0.2
+const ROTATION_JITTER = 0.2
 
 const times = ({ stream, shutdown }: Partial<ConfigFile>): Contradiction[] => {
   const found: Contradiction[] = []

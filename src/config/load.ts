@@ -10,7 +10,7 @@ import { type Environment, environment } from './environment.ts'
 import { resolveReferences } from './references.ts'
 import { type ConfigFile, configSchema, SECTIONS } from './schema.ts'
 
-export const CONFIG_BYTES_MAX = 1024 * 1024
+const CONFIG_BYTES_MAX = 1024 * 1024
 
 export interface LoadOptions {
   readonly file: string

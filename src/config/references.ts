@@ -9,7 +9,7 @@ import { Secret } from '../lib/secret.ts'
 import { formatPath, type LinedDocument, type Path } from '../lib/yaml.ts'
 import type { Environment } from './environment.ts'
 
-export const SECRET_FILE_BYTES_MAX = 64 * 1024
+const SECRET_FILE_BYTES_MAX = 64 * 1024
 
 export interface ReferenceContext {
   /** Relative paths start here. */

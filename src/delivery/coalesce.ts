@@ -6,34 +6,21 @@ const JOINED_UNITS_MAX = 32 * 1024
 
 /**
  * Makes a replay shorter and changes nothing that it says: consecutive deltas of one block become one frame
- * with the last one's id, and deltas whose `…_done` follows in the same page are left out. Only frames that
- * follow each other within their worker are joined, and never over anything that begins an item, ends a
- * block or replaces the list; so reducing the result is reducing the frames.
+ * with the last one's id, and deltas that their `…_done` follows at once are left out. Only neighbours are
+ * joined: over another worker's frame, the id between them would name a place before which a part is missing,
+ * and a client cut there would never get it. Nor over anything that begins an item, ends a block or replaces
+ * the list; so reducing the result is reducing the frames, wherever it is cut.
  */
 export function coalesce(frames: readonly Frame[]): Frame[] {
-  const out: (Frame | null)[] = []
-  /** By worker: where in `out` its newest frame stands, if that is a delta that may still grow. */
-  const growing = new Map<string, number>()
+  const out: Frame[] = []
   for (const frame of frames) {
-    if (frame.event === 'beat' || frame.event === 'status' || frame.event === 'command') {
-      out.push(frame)
-      continue
-    }
-    if (frame.event !== 'envelope') {
-      growing.clear()
-      out.push(frame)
-      continue
-    }
-    const worker = `${frame.data.runtime}/${frame.data.worker}`
-    const index = growing.get(worker)
-    const before = index === undefined ? undefined : out[index]
-    const joined = before?.event === 'envelope' ? join(before.data, frame.data) : null
-    if (index !== undefined && joined !== null) out[index] = null
-    out.push(joined === null ? frame : { ...frame, data: joined })
-    if (textOf(joined ?? frame.data) === null) growing.delete(worker)
-    else growing.set(worker, out.length - 1)
+    const before = out.at(-1)
+    const joined =
+      before?.event === 'envelope' && frame.event === 'envelope' ? join(before.data, frame.data) : null
+    if (joined === null || frame.event !== 'envelope') out.push(frame)
+    else out[out.length - 1] = { ...frame, data: joined }
   }
-  return out.filter(frame => frame !== null)
+  return out
 }
 
 interface Text {
@@ -65,6 +52,7 @@ function join(before: EnvelopeData, after: EnvelopeData): EnvelopeData | null {
   const first = textOf(before)
   const second = textOf(after)
   if (first === null || second === null || first.kind !== 'delta' || first.of !== second.of) return null
+  if (before.runtime !== after.runtime || before.worker !== after.worker) return null
   if (before.block === undefined || before.block !== after.block || before.item !== after.item) return null
   if (before.withheld !== undefined || after.withheld !== undefined || after.begins === true) return null
   const begins = before.begins === true ? { begins: true as const } : {}

@@ -1,9 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import type { ByeReason, Frame, ResetReason } from '@shoji/web-contract'
-import type { Entry, Seq, StreamId } from '../journal/entry.ts'
+import { asSeq, type Entry, type Seq, type StreamId } from '../journal/entry.ts'
 import { type Ingest, recoverOpenState } from '../journal/ingest.ts'
-import type { Commit, StreamRecord } from '../journal/journal.ts'
-import type { OpenState } from '../journal/open-state.ts'
+import type { Commit } from '../journal/journal.ts'
 import type { StatusChange } from '../sources/source.ts'
 import type { Upstreams } from '../sources/upstreams.ts'
 import { coalesce } from './coalesce.ts'
@@ -156,8 +155,8 @@ export function createDelivery(deps: Deps): Delivery {
     viewer.burst(true)
     if (decoded?.ok === true) {
       deps.events?.opened(audience, 'resumed')
+      viewer.owesCaughtUp = true
       await viewer.send([hello(viewer, 'resumed')], decoded.seq)
-      await resetExpired(viewer)
     } else {
       const outcome = decoded === null ? 'fresh' : 'reset'
       deps.events?.opened(audience, outcome, decoded?.reason)
@@ -167,7 +166,7 @@ export function createDelivery(deps: Deps): Delivery {
     for (const change of deps.upstreams.all())
       if (change.upstream !== 'live' && concerns(audience, change)) tellStatus(viewer, change)
     viewer.state = 'catching_up'
-    await catchUp(viewer, decoded?.ok === true)
+    await catchUp(viewer)
   }
 
   function hello(viewer: Viewer, outcome: 'fresh' | 'resumed' | 'reset', reason?: ResetReason): Frame {
@@ -189,9 +188,11 @@ export function createDelivery(deps: Deps): Delivery {
   /** One consistent cut through all streams of the audience; nothing of it goes out before it is durable. */
   async function startFresh(viewer: Viewer, first: Frame): Promise<void> {
     const { audience } = viewer
-    const { position, states } = ingest.cut([...audience.streams.keys()])
+    const { position: cut, states } = ingest.cut([...audience.streams.keys()])
     await viewer.send([first], viewer.position)
-    await journal.durable(position)
+    await journal.durable(cut)
+    // The newest entries can turn out to be repetitions: they are not stored, and no cursor may name them.
+    const position = asSeq(Math.min(cut, journal.head))
     for (const sight of [...audience.streams.values()]) {
       const open = states.get(sight.record.id) ?? (await recoverOpenState(journal, sight.record, position))
       if (viewer.closed || open.replacing === 0) continue
@@ -200,39 +201,48 @@ export function createDelivery(deps: Deps): Delivery {
     await viewer.send([caughtUp(folding, audience, position)], position)
   }
 
-  /** Streams of which the cursor is older than what is kept: a snapshot now, or with their next list. */
-  async function resetExpired(viewer: Viewer): Promise<void> {
+  /**
+   * Streams of which something after the viewer's position is deleted, by now or while it caught up: each gets
+   * a burst of its own, or its next list in place of one. The snapshot is the worker as it stood where the
+   * deletion ends, since what is kept after that comes by replay. True where the page has to be read again.
+   */
+  async function resetExpired(viewer: Viewer, expired: readonly StreamId[]): Promise<boolean> {
     const { audience, position } = viewer
-    for (const sight of [...audience.streams.values()]) {
-      const record = await fresh(sight.record)
-      if (position >= record.lastDeleted) continue
-      const page = await journal.readAfter([record.id], position, { maxRows: 1, maxBytes: 1 })
-      if (page.entries[0]?.context.replaces === true) continue
-      const open: OpenState = await recoverOpenState(journal, record)
-      const { runtime, worker } = record
+    const records = new Map((await journal.streams()).map(record => [record.id, record]))
+    let told = false
+    for (const id of expired) {
+      const sight = audience.streams.get(id)
+      const record = records.get(id)
+      if (sight === undefined || record === undefined) continue
+      const { runtime, worker, lastDeleted } = record
+      if (viewer.expired.get(id)?.lastDeleted === lastDeleted) continue
+      told = true
+      const page = await journal.readAfter([id], position, { maxRows: 1, maxBytes: 1 })
+      const replaced = page.entries[0]?.context.replaces === true
+      viewer.expired.set(id, { lastDeleted, replaced })
+      if (replaced) continue
+      const open = await recoverOpenState(journal, record, lastDeleted)
       await viewer.send(
         [
           { event: 'reset', data: { runtime, worker, reason: 'cursor_expired' } },
-          await snapshotFrame(folding, audience, sight, journal.head, open),
+          await snapshotFrame(folding, audience, sight, lastDeleted, open),
           caughtUp(folding, audience, position),
         ],
         position,
       )
     }
+    return told
   }
 
-  const fresh = async (record: StreamRecord): Promise<StreamRecord> =>
-    (await journal.streams()).find(r => r.id === record.id) ?? record
-
-  async function catchUp(viewer: Viewer, announce: boolean): Promise<void> {
-    let announced = !announce
+  async function catchUp(viewer: Viewer): Promise<void> {
     while (!viewer.closed) {
       await viewer.writable()
       const page = await journal.readAfter([...viewer.audience.streams.keys()], viewer.position, PAGE)
+      if (page.expired !== undefined && (await resetExpired(viewer, page.expired))) continue
       await sendPage(viewer, page.entries, page.through)
       if (!page.atHead || viewer.closed) continue
-      if (!announced && page.through >= journal.head) {
-        announced = true
+      if (viewer.owesCaughtUp && page.through >= journal.head) {
+        viewer.owesCaughtUp = false
         await viewer.send([caughtUp(folding, viewer.audience, viewer.position)], viewer.position)
       }
       if (await join(viewer)) return
@@ -250,8 +260,9 @@ export function createDelivery(deps: Deps): Delivery {
       if (isBurst(frame)) {
         await viewer.send(coalesce(frames), last)
         frames = []
-        const expired = viewer.position < (audience.streams.get(entry.stream)?.record.lastDeleted ?? 0)
-        const burst = expired
+        const expired = viewer.expired.get(entry.stream)
+        viewer.expired.delete(entry.stream)
+        const burst = expired?.replaced
           ? { ...frame, opening: 'reset' as const, reason: 'cursor_expired' as const }
           : frame
         const built = await burstFrames(folding, audience, burst, viewer.views)
@@ -282,22 +293,27 @@ export function createDelivery(deps: Deps): Delivery {
       return false
     }
     if (group.position !== viewer.position) return false
-    if (group.views !== viewer.views) await tellViews(viewer, group)
-    if (group.position !== viewer.position || group.settled !== null || viewer.blocked) return false
+    if (group.views !== viewer.views) {
+      // Time passes meanwhile: the group may move on without the viewer, or end. So all is looked at again.
+      await tellViews(viewer, group)
+      return false
+    }
     group.members.add(viewer)
     viewer.group = group
     viewer.state = 'live'
     return true
   }
 
+  /** Brings viewer and group to the same word on what they may see: each is told what it has not been told. */
   async function tellViews(viewer: Viewer, group: Group): Promise<void> {
-    const views = folding.views(viewer.audience)
-    viewer.views = JSON.stringify(views)
-    group.views = viewer.views
-    await viewer.send(
-      [{ event: 'view', data: { policy: viewer.audience.policy.hash, views } }],
-      viewer.position,
-    )
+    const { audience } = viewer
+    const views = folding.views(audience)
+    const told = JSON.stringify(views)
+    const frame: Frame = { event: 'view', data: { policy: audience.policy.hash, views } }
+    if (group.views !== told) group.tellViews(told, frame)
+    if (viewer.views === told) return
+    viewer.views = told
+    await viewer.send([frame], viewer.position)
   }
 
   /** Keeps a viewer's reading alive: a journal that can't be read now is read again, and the viewer told. */
@@ -309,13 +325,13 @@ export function createDelivery(deps: Deps): Delivery {
         viewer.bye('overloaded', RETRY_READ_MS + Math.round(random() * RETRY_READ_MS))
         return
       }
-      const timer = setTimeout(() => run(viewer, () => catchUp(viewer, false)), RETRY_READ_MS)
+      const timer = setTimeout(() => run(viewer, () => catchUp(viewer)), RETRY_READ_MS)
       timer.unref()
     })
   }
 
   function makeRoom(user: string): void {
-    const own = [...viewers].filter(v => v.audience.subject.user === user)
+    const own = [...viewers].filter(v => !v.closed && v.audience.subject.user === user)
     if (own.length < limits.streamsPerUser) return
     const oldest = own.reduce((a, b) => (b.since < a.since ? b : a))
     oldest.bye('replaced', 5_000 + Math.round(random() * 5_000))
@@ -343,7 +359,7 @@ export function createDelivery(deps: Deps): Delivery {
           if (!viewers.delete(viewer)) return
           deps.events?.closed(audience, now() - since)
         },
-        onBehind: behind => run(behind, () => catchUp(behind, false)),
+        onBehind: behind => run(behind, () => catchUp(behind)),
       })
       if (draining || viewers.size >= limits.streams) {
         viewer.bye(draining ? 'shutdown' : 'overloaded', 1_000 + Math.round(random() * 9_000))
@@ -383,7 +399,7 @@ function indexCommit(commit: Commit): IndexedCommit {
   return { after: commit.after, head: commit.head, byStream }
 }
 
-/** A Runtime's own state concerns everyone who sees a worker of it; a worker's those who see that one. */
+/** A Runtime's own state concerns everyone who sees it or a worker of it; a worker's those who see that one. */
 function concerns(audience: Audience, change: StatusChange): boolean {
   if (change.worker === undefined) return runtimesOf(audience).has(change.runtime)
   const at = { runtime: change.runtime, worker: change.worker }
@@ -393,5 +409,9 @@ function concerns(audience: Audience, change: StatusChange): boolean {
   return audience.policy.view(audience.subject, { source: 'runtime', profile: null, ...at }).observe
 }
 
-const runtimesOf = (audience: Audience): Set<string> =>
-  new Set([...audience.streams.values()].map(s => s.record.runtime))
+/** Those of which the audience sees a worker, and the one it asked for by name: that much it knows already. */
+const runtimesOf = ({ selection, streams }: Audience): Set<string> =>
+  new Set([
+    ...(selection.kind === 'runtime' ? [selection.runtime] : []),
+    ...[...streams.values()].map(s => s.record.runtime),
+  ])

@@ -4,7 +4,7 @@ import type { Entry, Key, Seq } from '../journal/entry.ts'
 import type { OpenState } from '../journal/open-state.ts'
 import { project } from '../projection/project.ts'
 import { boundEnvelope } from './frames.ts'
-import { expandEntry, type Reading } from './history.ts'
+import type { Reading } from './history.ts'
 import { type Audience, pageTag, type Sight } from './selection.ts'
 import { buildSnapshot } from './snapshot.ts'
 
@@ -53,7 +53,7 @@ export async function burstFrames(
 ): Promise<{ frames: Frame[]; views: string }> {
   const { entry, sight } = burst
   const { runtime, worker } = sight.place
-  const open = { ...expandEntry(entry).state, replacing: entry.seq }
+  const open = { ...folding.lists.of(entry).state, replacing: entry.seq }
   const snapshot = await snapshotFrame(folding, audience, sight, entry.seq, open)
   const frames: Frame[] = []
   const views = folding.views(audience)

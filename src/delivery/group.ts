@@ -1,3 +1,4 @@
+import type { Frame } from '@shoji/web-contract'
 import type { Entry, Seq, StreamId } from '../journal/entry.ts'
 import { burstFrames, type Folding, fold, isBurst } from './fold.ts'
 import { encode } from './frames.ts'
@@ -62,15 +63,28 @@ export class Group {
       this.#begin(this.#catchUp())
       return
     }
-    const work = this.#fold(this.#entriesOf(commit), 0, commit.head)
-    if (work !== null) this.#begin(work.then(() => this.#catchUp()))
+    try {
+      const work = this.#fold(this.#entriesOf(commit), 0, commit.head)
+      if (work !== null) this.#begin(work.then(() => this.#catchUp()))
+    } catch {
+      this.#dissolve()
+    }
+  }
+
+  /** Between entries alone: see `settled`. */
+  tellViews(views: string, frame: Frame): void {
+    this.views = views
+    this.#send(encode(frame), this.position)
+  }
+
+  /** What one group can't fold stops no other: its members read on by themselves. */
+  #dissolve(): void {
+    for (const member of [...this.members]) member.fallBehind()
   }
 
   #begin(work: Promise<void>): void {
     this.#work = work
-      .catch(() => {
-        for (const member of [...this.members]) member.fallBehind()
-      })
+      .catch(() => this.#dissolve())
       .finally(() => {
         this.#work = null
       })
@@ -135,6 +149,8 @@ export class Group {
       if (next !== undefined && next.head <= this.position) continue
       if (next === undefined && !this.#behind) return
       const page = await journal.readAfter([...this.audience.streams.keys()], this.position, PAGE)
+      // Retention overtook the group: each member is told on its own way.
+      if (page.expired !== undefined) return this.#dissolve()
       await this.#fold(page.entries, 0, page.through)
       if (page.atHead && page.through === journal.head) this.#behind = false
     }

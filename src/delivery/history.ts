@@ -5,23 +5,39 @@ import {
   reduceWorker,
   type WorkerState,
 } from '@shoji/web-contract'
-import type { Entry, Key, Seq } from '../journal/entry.ts'
-import { expandList, type Placed } from '../journal/expand.ts'
+import type { Key, Seq } from '../journal/entry.ts'
+import type { Placed } from '../journal/expand.ts'
 import type { Journal } from '../journal/journal.ts'
+import { asRecord, asText, isRecord, type Json, stringifyJson } from '../lib/json.ts'
 import type { Ids } from '../projection/ids.ts'
-import { beginsItem, type Event, eventOf, projectEvent } from '../projection/project.ts'
+import {
+  beginsItem,
+  type Event,
+  eventOf,
+  type Projected,
+  projectEvent,
+  tellsPieces,
+} from '../projection/project.ts'
 import { cutLeaves } from './cut.ts'
+import type { ExpandedEntry, Lists } from './lists.ts'
 import type { Sight } from './selection.ts'
 
 /** A page looks at no more raw items than this, so that a view that hides nearly all costs no more. */
 const RAW_ITEMS_MAX = 2_000
 const MARKS_PAGE = { maxRows: 256, maxBytes: 4 * 1024 * 1024 }
-const ITEM_PAGE = { maxRows: 4_096, maxBytes: 8 * 1024 * 1024 }
+const ITEM_MARKS = { maxRows: 4_096, maxBytes: 32 * 1024 * 1024 }
+const PIECES_PAGE = { maxRows: 1_024, maxBytes: 1024 * 1024 }
+/**
+ * Pieces of one item that are read, in UTF-16 units of payload: twice the largest event. What an unfinished
+ * text holds beyond it is shown live alone; its end, and everything else of the item, is read all the same.
+ */
+const PIECES_UNITS_MAX = 16 * 1024 * 1024
 const SLICE_MS = 5
 
 export interface Reading {
   readonly journal: Journal
   readonly ids: Ids
+  readonly lists: Lists
   readonly monotonicMs: () => number
 }
 
@@ -61,15 +77,14 @@ export async function readItems(reading: Reading, sight: Sight, range: ItemRange
     const item = await readItem(reading, sight, candidate.event.context.item!, range.through, candidate.list)
     if (item === null) continue
     const cut = cutItem(item, sight)
-    bytes += JSON.stringify(cut, bigintAsText).length
+    bytes += Buffer.byteLength(stringifyJson(cut))
+    if (bytes > range.maxBytes && items.length > 0)
+      return { items: items.reverse(), earlier: nextKey(candidate.key) }
     items.push(cut)
     await slice()
   }
   return { items: items.reverse(), earlier: null }
 }
-
-const bigintAsText = (_: string, value: unknown): unknown =>
-  typeof value === 'bigint' ? String(value) : value
 
 /** The place just behind a candidate: "before this" then includes it. */
 const nextKey = (key: Key): Key => ({ seq: key.seq, index: key.index + 1 })
@@ -81,33 +96,28 @@ interface Candidate {
   readonly list: ExpandedEntry | null
 }
 
-interface ExpandedEntry {
-  readonly entry: Entry
-  readonly list: readonly Placed[]
-}
-
 async function* candidates(
-  { journal }: Reading,
+  { journal, lists }: Reading,
   { record }: Sight,
   { before, replacing }: ItemRange,
 ): AsyncGenerator<Candidate> {
   let from = before
-  const list = replacing === 0 ? null : await expanded(journal, replacing)
   for (;;) {
     const bound = (from.index > 0 ? from.seq + 1 : from.seq) as Seq
     const marks = await journal.readMarks(record.id, bound, replacing, MARKS_PAGE)
     for (const entry of marks) {
       if (entry.seq === replacing) {
-        if (list === null) return
+        const list = lists.of(entry)
         const end = from.seq === replacing ? from.index : list.list.length
         for (let i = Math.min(end, list.list.length) - 1; i >= 0; i--) {
           const placed = list.list[i]!
           if (placed.context.item !== undefined)
-            yield { key: { seq: replacing, index: i }, event: asEvent(placed, list.entry), list }
+            yield { key: { seq: replacing, index: i }, event: asEvent(placed, list), list }
         }
         return
       }
-      yield { key: { seq: entry.seq, index: 0 }, event: eventOf(entry), list }
+      // Of an item that begins behind the list for this view, the view is shown nothing in the list.
+      yield { key: { seq: entry.seq, index: 0 }, event: eventOf(entry), list: null }
     }
     const last = marks.at(-1)
     if (last === undefined) return
@@ -115,57 +125,111 @@ async function* candidates(
   }
 }
 
-const expansions = new WeakMap<Entry, ExpandedEntry>()
-
-/** The list that an entry replaced everything with. */
-export const expandedAt = (entry: Entry): ExpandedEntry => expandEntry(entry)
-
-async function expanded(journal: Journal, seq: Seq): Promise<ExpandedEntry | null> {
-  const entry = await journal.readEntry(seq)
-  return entry === null ? null : expandEntry(entry)
-}
-
-export function expandEntry(entry: Entry): ExpandedEntry & { state: ReturnType<typeof expandList>['state'] } {
-  const known = expansions.get(entry)
-  if (known !== undefined) return known as never
-  const { event, data } = eventOf(entry)
-  const carried = entry.context.carried ?? { status: null }
-  const { list, state } = expandList(event, data, entry.seq, carried)
-  const made = { entry, list, state }
-  expansions.set(entry, made)
-  return made
-}
-
-export const asEvent = (placed: Placed, entry: Entry): Event => ({
+const asEvent = (placed: Placed, { time }: ExpandedEntry): Event => ({
   event: placed.event,
   data: placed.data,
-  time: placed.time ?? entry.time,
+  time: placed.time ?? time,
   context: placed.context,
 })
 
 /** One item as this view has it: its frames, reduced. Null where the view shows nothing of it. */
 export async function readItem(
-  { journal, ids }: Reading,
+  reading: Reading,
   sight: Sight,
   key: Key,
   through: Seq,
   list: ExpandedEntry | null,
 ): Promise<Item | null> {
-  const events: Event[] = []
-  if (list !== null && key.seq === list.entry.seq)
-    for (const placed of list.list)
-      if (placed.context.item?.index === key.index) events.push(asEvent(placed, list.entry))
-  const marks = await readAll(journal, sight, key, through, 'marks')
-  const settled = [...events, ...marks].some(e => SETTLES.has(innermost(e)))
-  events.push(
-    ...(settled || !grows(marks, events) ? marks : await readAll(journal, sight, key, through, 'all')),
-  )
   let state: WorkerState = emptyWorkerState()
-  for (const event of events) {
-    const projected = projectEvent(sight.view, ids, sight.place, event)
-    if (projected?.frame === 'envelope') state = reduceWorker(state, withoutTails(projected.data))
-  }
+  await tellItem(reading, sight, { key, through, list }, data => {
+    state = reduceWorker(state, withoutTails(data))
+  })
   return state.items[0] ?? null
+}
+
+/**
+ * All that was said so far of a text that grows, where an item holds only its beginning: that of `/text`,
+ * `/command/stdout` or `/command/stderr`. Bounded as the reading of pieces is.
+ */
+export async function readGrown(
+  reading: Reading,
+  sight: Sight,
+  at: ItemAt & { readonly pointer: string },
+): Promise<string> {
+  let text = ''
+  await tellItem(reading, sight, at, told => {
+    const { event, data } = innermost(told)
+    const output = asRecord(data.event)
+    if (event === 'text_delta' || event === 'thinking_delta') text += asText(data.text)
+    else if (output.kind === 'output' && at.pointer === `/command/${asText(output.stream)}`)
+      text += asText(output.content)
+  })
+  return text
+}
+
+interface ItemAt {
+  readonly key: Key
+  readonly through: Seq
+  /** The list that the item began in. */
+  readonly list: ExpandedEntry | null
+}
+
+/** Every envelope of one item, in order. */
+async function tellItem(
+  reading: Reading,
+  sight: Sight,
+  { key, through, list }: ItemAt,
+  told: (data: EnvelopeData) => void,
+): Promise<void> {
+  const { journal, ids } = reading
+  const tell = (event: Event): void => {
+    const projected = projectOrNull(sight, ids, event)
+    if (projected?.frame === 'envelope') told(projected.data)
+  }
+  const listed: Event[] = []
+  if (list !== null && key.seq === list.seq)
+    for (const placed of list.list)
+      if (placed.context.item?.index === key.index) listed.push(asEvent(placed, list))
+  const marks = await journal.readItem(sight.record.id, key, through, ITEM_MARKS, 'marks')
+  const known = [...listed, ...marks.entries.map(eventOf)]
+  listed.forEach(tell)
+  const whole = known.some(e => SETTLES.has(innermost(e).event))
+  const read =
+    whole || !known.some(e => tellsPieces(sight.view, e.context))
+      ? 0
+      : await readPieces(reading, sight, key, through, tell)
+  for (const entry of marks.entries) if (entry.seq > read) tell(eventOf(entry))
+}
+
+/** Tells everything of an item in order, as far as its bound, page by page. Returns how far that is. */
+async function readPieces(
+  { journal, monotonicMs }: Reading,
+  { record }: Sight,
+  key: Key,
+  through: Seq,
+  tell: (event: Event) => void,
+): Promise<number> {
+  const slice = slicer(monotonicMs)
+  let after: Seq | undefined
+  for (let units = 0; ; ) {
+    const page = await journal.readItem(record.id, key, through, PIECES_PAGE, 'all', after)
+    for (const entry of page.entries) {
+      tell(eventOf(entry))
+      units += entry.payload.length
+    }
+    if (page.entries.length === 0 || page.through >= through || units >= PIECES_UNITS_MAX) return page.through
+    after = page.through
+    await slice()
+  }
+}
+
+/** What can't be projected is withheld here as it is live: one bad event hides no worker. */
+function projectOrNull({ view, place }: Sight, ids: Ids, event: Event): Projected | null {
+  try {
+    return projectEvent(view, ids, place, event)
+  } catch {
+    return null
+  }
 }
 
 const withoutTails = ({ tails: _, ...data }: EnvelopeData): EnvelopeData => data
@@ -173,35 +237,24 @@ const withoutTails = ({ tails: _, ...data }: EnvelopeData): EnvelopeData => data
 /** A text that its `…_done` repeats whole: the pieces before it need not be read. */
 const SETTLES: ReadonlySet<string> = new Set(['text_done', 'thinking_done'])
 
-const innermost = (event: Event): string => {
-  let { event: name, data } = event as { event: string; data: Record<string, unknown> }
-  while (name === 'internal_worker' && typeof data.event === 'object' && data.event !== null) {
-    const inner = data.event as { event?: unknown; data?: unknown }
-    name = String(inner.event)
-    data = (inner.data ?? {}) as Record<string, unknown>
+function innermost({ event, data }: { event: string; data: Json }): { event: string; data: Json } {
+  while (event === 'internal_worker' && isRecord(data.event)) {
+    const inner: Json = data.event
+    event = asText(inner.event)
+    data = asRecord(inner.data)
   }
-  return name
-}
-
-const grows = (...parts: (readonly Event[])[]): boolean =>
-  parts.some(events => events.some(e => e.context.blockKind !== undefined && e.context.blockKind !== 'call'))
-
-async function readAll(
-  journal: Journal,
-  { record }: Sight,
-  key: Key,
-  through: Seq,
-  which: 'marks' | 'all',
-): Promise<Event[]> {
-  const page = await journal.readItem(record.id, key, through, ITEM_PAGE, which)
-  return page.entries.map(eventOf)
+  return { event, data }
 }
 
 /** An item with its long leaves cut; the path in `rest` answers them whole. */
-export function cutItem(item: Item, { place }: Sight): Item {
+function cutItem(item: Item, { place }: Sight): Item {
   const { cut: before, withheld, ...content } = item
   const { value, cut } = cutLeaves(content, '', at => restPath(place, item.id, at))
-  const all = [...(before ?? []), ...cut]
+  // A text that grew past what a state holds is longer than what is cut here.
+  const all = [...(before ?? []).filter(b => !cut.some(c => c.at === b.at)), ...cut].map(c => ({
+    ...c,
+    chars: before?.find(b => b.at === c.at)?.chars ?? c.chars,
+  }))
   return {
     ...value,
     ...(withheld !== undefined && { withheld }),
@@ -211,10 +264,13 @@ export function cutItem(item: Item, { place }: Sight): Item {
 
 export const restPath = (place: { runtime: string; worker: string }, item: string, at: string): string =>
   `/api/runtimes/${encodeURIComponent(place.runtime)}/workers/${encodeURIComponent(place.worker)}` +
-  `/items/${encodeURIComponent(item)}/rest?at=${encodeURIComponent(at)}`
+  `/items/${encodeURIComponent(item)}/rest?at=${encodeURIComponent(at.replace(LONE_SURROGATE, '\ufffd'))}`
+
+/** A foreign key may hold half a pair, which no URL can. */
+const LONE_SURROGATE = /\p{Surrogate}/gu
 
 /** Gives the loop back after each slice of work. */
-export function slicer(monotonicMs: () => number): () => Promise<void> {
+function slicer(monotonicMs: () => number): () => Promise<void> {
   let began = monotonicMs()
   return async () => {
     if (monotonicMs() - began < SLICE_MS) return

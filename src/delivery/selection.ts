@@ -12,7 +12,7 @@ export type Selection =
   | { readonly kind: 'workers'; readonly workers: readonly { runtime: string; worker: string }[] }
 
 /** The selection as text: equal text, same selection. */
-export const selectionKey = (selection: Selection): string => JSON.stringify(selection)
+const selectionKey = (selection: Selection): string => JSON.stringify(selection)
 
 export const selects = (selection: Selection, at: { runtime: string; worker: string }): boolean => {
   switch (selection.kind) {
@@ -55,7 +55,7 @@ export interface Audience {
 }
 
 /** Raised whenever the same entry and view would give other frames than before. */
-export const PROJECTOR_VERSION = 1
+const PROJECTOR_VERSION = 1
 
 export function createAudience(
   key: Buffer,

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { ByeReason, Frame } from '@shoji/web-contract'
-import type { Seq } from '../journal/entry.ts'
+import type { Seq, StreamId } from '../journal/entry.ts'
 import { encode, encodeFrame } from './frames.ts'
 import type { Group, Member } from './group.ts'
 import type { Audience } from './selection.ts'
@@ -30,6 +30,10 @@ export class Viewer implements Member {
   position: Seq
   views = ''
   closed = false
+  /** It has resumed, and is not at the head yet. */
+  owesCaughtUp = false
+  /** Streams that it was told are not kept back to its position, and whether their next list tells it. */
+  readonly expired = new Map<StreamId, { readonly lastDeleted: Seq; readonly replaced: boolean }>()
   readonly #res: ServerResponse
   readonly #limits: ViewerLimits
   readonly #onClose: () => void

@@ -95,7 +95,8 @@ export const publish = async (
   const drained = async (): Promise<void> => {
     while (polite && signal?.aborted !== true && workers.some(worker => worker.waiting)) {
       waits += 1
-      await nextTurn()
+      // It gives its core away: whom it waits for may need it.
+      await delay(1)
     }
   }
 

@@ -18,7 +18,7 @@ export interface Authenticator {
 export const CREDENTIAL_HEADER_BYTES_MAX = 8 * 1024
 
 /** The user of `mode: none`. */
-export const LOCAL_USER = 'local'
+const LOCAL_USER = 'local'
 
 export const createAuthenticator = (auth: AuthConfig, { now }: { now: () => number }): Authenticator => {
   if (auth.mode === 'none') {

@@ -16,7 +16,7 @@ export interface SessionStore {
   delete(id: string): Promise<void>
 }
 
-export interface Session {
+interface Session {
   readonly id: string
   readonly expiresAt: number
 }

@@ -1,3 +1,4 @@
+import type { Class } from '@shoji/web-contract'
 import { asArray, asRecord, asText, isRecord, type Json } from '../lib/json.ts'
 import type { Context, Seq } from './entry.ts'
 import { emptyOpenState, type OpenState } from './open-state.ts'
@@ -32,14 +33,23 @@ export interface Carried {
   readonly greeting?: unknown
 }
 
-/** Expands a list-replacing event. `carried` is what such an event leaves as it was. */
-export function expandList(event: string, data: Json, seq: Seq, carried: Carried): Expanded {
+/**
+ * Expands a list-replacing event. `carried` is what such an event leaves as it was, `notKept` the classes
+ * that were removed from it.
+ */
+export function expandList(
+  event: string,
+  data: Json,
+  seq: Seq,
+  carried: Carried,
+  notKept?: readonly Class[],
+): Expanded {
   const state = emptyOpenState()
   const list = tell(event, data, carried).map(
     (told, index): Placed => ({
       ...told,
       index,
-      context: step(state, told.event, told.data, { seq, index }),
+      context: step(state, told.event, told.data, { seq, index }, notKept),
     }),
   )
   return { list, state }

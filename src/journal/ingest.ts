@@ -1,5 +1,5 @@
-import type { ResetReason } from '@shoji/web-contract'
-import { asRecord, asText, parseJson } from '../lib/json.ts'
+import type { Class, ResetReason } from '@shoji/web-contract'
+import { asRecord, asText, type Json, parseJson } from '../lib/json.ts'
 import {
   asSeq,
   type Context,
@@ -17,6 +17,7 @@ import {
   encodeOpenState,
   OPEN_STATE_VERSION,
   type OpenState,
+  openBlocks,
 } from './open-state.ts'
 import { flatten, isMark, step } from './step.ts'
 
@@ -24,8 +25,8 @@ const CHECKPOINT_ENTRIES = 1_000
 const CHECKPOINT_BYTES = 1024 * 1024
 /** A larger fold is not stored; a start then folds from the checkpoint before it. */
 const CHECKPOINT_STATE_MAX = 1024 * 1024
-/** Ids remembered to know a repetition: twice the Runtime's whole backlog. */
-const RECENT_IDS = 2_048
+/** Ids remembered to know a repetition: at least this many, the Runtime's whole backlog, and at most double. */
+const RECENT_IDS = 1_024
 const RECOVERY_PAGE = { maxRows: 1_000, maxBytes: 8 * 1024 * 1024 }
 /** Names that only Shoji may give an event. */
 const RESERVED: ReadonlySet<string> = new Set(['greeting', 'system_prompt', 'block_end', GAP_EVENT])
@@ -33,6 +34,21 @@ const RESERVED: ReadonlySet<string> = new Set(['greeting', 'system_prompt', 'blo
 export interface IngestEvents {
   readonly repeated: (stream: StreamRecord) => void
   readonly malformed: (stream: StreamRecord) => void
+}
+
+/** Takes out of events, before they are written, what must never be stored. */
+export interface Strip {
+  /** `event` is the name as it was told. Null where nothing of it is to be removed. */
+  event(event: string, data: Json): Stripped | null
+  /** Removes the same from a state that an earlier process has stored; changes it in place. */
+  open(state: OpenState): void
+}
+
+export interface Stripped {
+  readonly data: Json
+  /** `{"event":…,"data":…}` of what is left. */
+  readonly payload: string
+  readonly notKept: readonly Class[]
 }
 
 /** One worker's way in; `open` is what is open after everything handed in so far, durable or not. */
@@ -68,18 +84,21 @@ export interface Ingest {
 interface Deps {
   readonly journal: Journal
   readonly events?: IngestEvents
+  readonly strip?: Strip
 }
 
 interface Slot {
   record: StreamRecord
   open: OpenState
-  readonly recent: Set<string>
+  recent: Set<string>
+  /** The ids before those of `recent`: a set whose oldest member is taken out each time slows down. */
+  older: Set<string>
   entriesSince: number
   bytesSince: number
 }
 
 /** The stage between sources and the journal: orders, resolves context, forgets repetitions, checkpoints. */
-export async function createIngest({ journal, events }: Deps): Promise<Ingest> {
+export async function createIngest({ journal, events, strip }: Deps): Promise<Ingest> {
   let next: number = journal.firstSeq
   const slots = new Map<string, Promise<StreamWriter>>()
   const byId = new Map<StreamId, Slot>()
@@ -99,10 +118,13 @@ export async function createIngest({ journal, events }: Deps): Promise<Ingest> {
       await journal.setProfile(record.id, profile)
       record = { ...record, profile }
     }
+    const open = await recoverOpenState(journal, record)
+    strip?.open(open)
     const slot: Slot = {
       record,
-      open: await recoverOpenState(journal, record),
+      open,
       recent: new Set(),
+      older: new Set(),
       entriesSince: 0,
       bytesSince: 0,
     }
@@ -139,14 +161,19 @@ export async function createIngest({ journal, events }: Deps): Promise<Ingest> {
     const state = encodeOpenState(slot.open)
     slot.entriesSince = 0
     slot.bytesSince = 0
-    if (state.length > CHECKPOINT_STATE_MAX) return undefined
-    return { stream: slot.record.id, seq, version: OPEN_STATE_VERSION, state }
+    if (Buffer.byteLength(state) > CHECKPOINT_STATE_MAX) return undefined
+    const open = openBlocks(slot.open).length > 0
+    return { stream: slot.record.id, seq, version: OPEN_STATE_VERSION, state, ...(open && { open }) }
   }
 
   function remember(slot: Slot, eventId: string): boolean {
-    if (slot.recent.has(eventId)) return false
-    slot.recent.add(eventId)
-    if (slot.recent.size > RECENT_IDS) slot.recent.delete(slot.recent.values().next().value!)
+    if (slot.recent.has(eventId) || slot.older.has(eventId)) return false
+    // A copy: as a slice of its frame an id would keep all of that in memory.
+    slot.recent.add(Buffer.from(eventId).toString())
+    if (slot.recent.size >= RECENT_IDS) {
+      slot.older = slot.recent
+      slot.recent = new Set()
+    }
     return true
   }
 
@@ -155,11 +182,12 @@ export async function createIngest({ journal, events }: Deps): Promise<Ingest> {
       events?.repeated(slot.record)
       return
     }
-    const payload = asRecord(parseJson(envelope.payload))
+    const payload = asRecord(envelope.parsed ?? parseJson(envelope.payload))
     const told = asText(payload.event)
     const event = RESERVED.has(told) || told.startsWith('command.') || told === '' ? `x.${told}` : told
-    const data = asRecord(payload.data)
-    const context = step(slot.open, event, data, { seq: asSeq(next), index: 0 })
+    const stripped = strip?.event(told, asRecord(payload.data)) ?? null
+    const data = stripped?.data ?? asRecord(payload.data)
+    const context = step(slot.open, event, data, { seq: asSeq(next), index: 0 }, stripped?.notKept)
     const reset = resetReasonOf(event, context)
     const { eventId, time } = envelope
     write(
@@ -168,7 +196,7 @@ export async function createIngest({ journal, events }: Deps): Promise<Ingest> {
         time,
         event,
         eventId,
-        payload: envelope.payload,
+        payload: stripped?.payload ?? envelope.payload,
         mark: isMark(flatten(event, data).event, context),
         context: { ...context, ...(reset !== undefined && { reset }), ...extra },
       },
@@ -187,12 +215,15 @@ export async function createIngest({ journal, events }: Deps): Promise<Ingest> {
       begin(snapshot, reason) {
         slot.record = { ...slot.record, incarnation: slot.record.incarnation + 1 }
         slot.recent.clear()
+        slot.older.clear()
         publish(slot.record)
         take(slot, snapshot, slot.open.replacing > 0 ? { reset: reason } : {}, true)
       },
       accept: envelope => take(slot, envelope, {}, false),
       reject(frame) {
-        void journal.quarantine({ ...frame, stream: slot.record.id }).catch(() => {})
+        // What could not be read can't be told apart: nothing of it is kept where something must not be.
+        const body = strip === undefined ? frame.body : ''
+        void journal.quarantine({ ...frame, body, stream: slot.record.id }).catch(() => {})
         const eventId = `gap:${next}`
         const context = { gap: 'upstream_frame_rejected' as const }
         write(slot, { time: frame.time, event: GAP_EVENT, eventId, payload: '', context, mark: false }, false)
@@ -280,5 +311,5 @@ export async function recoverOpenState(
 export function refold(open: OpenState, entry: Entry): void {
   if (entry.context.gap !== undefined || entry.context.overlap || entry.context.doubled) return
   const payload = asRecord(parseJson(entry.payload))
-  step(open, entry.event, asRecord(payload.data), { seq: entry.seq, index: 0 })
+  step(open, entry.event, asRecord(payload.data), { seq: entry.seq, index: 0 }, entry.context.notKept)
 }

@@ -1,3 +1,4 @@
+import { parseJson, stringifyJson } from '../lib/json.ts'
 import { asSeq, type BlockKind, type EndedBlock, type Key, type Seq } from './entry.ts'
 
 /**
@@ -102,8 +103,14 @@ export const copyOpenState = (state: OpenState): OpenState => structuredClone(st
 /** Version of the fold: a checkpoint of another version is folded anew. */
 export const OPEN_STATE_VERSION = 1
 
+type EncodedOpenState = Omit<OpenState, 'scopes' | 'calls' | 'commands'> & {
+  readonly scopes: [string, Scope][]
+  readonly calls: [string, Call][]
+  readonly commands: [string, Command][]
+}
+
 export const encodeOpenState = (state: OpenState): string =>
-  JSON.stringify({
+  stringifyJson({
     ...state,
     scopes: [...state.scopes],
     calls: [...state.calls],
@@ -111,7 +118,7 @@ export const encodeOpenState = (state: OpenState): string =>
   })
 
 export function decodeOpenState(text: string): OpenState {
-  const raw = JSON.parse(text)
+  const raw = parseJson(text) as EncodedOpenState
   return {
     ...raw,
     scopes: new Map(raw.scopes),

@@ -1,3 +1,4 @@
+import type { Class } from '@shoji/web-contract'
 import { asArray, asRecord, asText, isRecord, type Json } from '../lib/json.ts'
 import type { Context, EndedBlock, Key } from './entry.ts'
 import { expandList } from './expand.ts'
@@ -48,15 +49,35 @@ interface Step {
   readonly data: Json
   readonly key: Key
   readonly name: string
+  readonly notKept: readonly Class[] | undefined
 }
 
 /**
  * Takes one event into the state and resolves its context: the item and block it touches, the tool behind
  * it, and what it ends. Deterministic: the same events make the same state, at ingest and at a refold.
+ * `notKept` names the classes that were removed from it.
  */
-export function step(state: OpenState, event: string, data: Json, key: Key): Context {
+export function step(
+  state: OpenState,
+  event: string,
+  data: Json,
+  key: Key,
+  notKept?: readonly Class[],
+): Context {
+  const context = resolve(state, event, data, key, notKept)
+  return notKept === undefined ? context : { ...context, notKept }
+}
+
+function resolve(
+  state: OpenState,
+  event: string,
+  data: Json,
+  key: Key,
+  notKept: readonly Class[] | undefined,
+): Context {
   const flat = flatten(event, data)
-  if (flat.scope === '' && replacesList(flat.event, flat.data)) return replaceList(state, event, data, key)
+  if (flat.scope === '' && replacesList(flat.event, flat.data))
+    return replaceList(state, event, data, key, notKept)
   const at: Step = {
     state,
     scope: scopeOf(state, flat.scope),
@@ -64,6 +85,7 @@ export function step(state: OpenState, event: string, data: Json, key: Key): Con
     data: flat.data,
     key,
     name: flat.event,
+    notKept,
   }
   if (flat.scope !== '') noteWorker(at.scope, event, data)
   const context = touch(at)
@@ -77,10 +99,16 @@ export function step(state: OpenState, event: string, data: Json, key: Key): Con
   }
 }
 
-function replaceList(state: OpenState, event: string, data: Json, key: Key): Context {
+function replaceList(
+  state: OpenState,
+  event: string,
+  data: Json,
+  key: Key,
+  notKept: readonly Class[] | undefined,
+): Context {
   const before = { status: state.status, usage: state.usage, greeting: state.greeting }
   const first = state.replacing === 0
-  const next = expandList(event, data, key.seq, before).state
+  const next = expandList(event, data, key.seq, before, notKept).state
   Object.assign(state, next, { usage: next.usage, greeting: next.greeting })
   state.replacing = key.seq
   return {
@@ -193,10 +221,27 @@ function noteWorker(scope: Scope, event: string, data: Json): void {
 
 const note = (seen: string[], name: string): string[] => (seen.includes(name) ? seen : [...seen, name])
 
+/** Pieces of a text by the class of the text. */
+const PIECES: ReadonlyMap<string, Class> = new Map([
+  ['text_delta', 'assistant_text'],
+  ['thinking_delta', 'thinking'],
+  ['command.output', 'tool_output'],
+])
+
+/** A piece whose text was not kept is told to nobody: as if it had not touched its item. */
+const isMute = (name: string, notKept: readonly Class[] | undefined): boolean => {
+  if (notKept === undefined) return false
+  const of = PIECES.get(name)
+  return of !== undefined && notKept.includes(of)
+}
+
+const noteTold = (at: Step, seen: string[], name: string): string[] =>
+  isMute(name, at.notKept) ? seen : note(seen, name)
+
 function growBlock(at: Step, kind: 'text' | 'thinking'): Context {
   const block = at.scope[kind] ?? { key: at.key, item: at.key, kind, seen: [] }
   const context: Context = { item: block.item, seen: block.seen, block: block.key, blockKind: kind }
-  at.scope[kind] = { ...block, seen: note(block.seen, at.name) }
+  at.scope[kind] = { ...block, seen: noteTold(at, block.seen, at.name) }
   return context
 }
 
@@ -258,7 +303,7 @@ function touchCommand(at: Step): Context {
   const seen = call?.seen ?? command.seen
   const kind = commandName(at.data)
   const context: Context = { item: command.item, seen, tool: command.tool }
-  const noted = note(seen, kind)
+  const noted = noteTold(at, seen, kind)
   if (call !== undefined) call.seen = noted
   command.seen = noted
   at.state.commands.set(name, command)
@@ -277,7 +322,7 @@ function touchCommand(at: Step): Context {
     tool: command.tool,
     seen: [],
   }
-  command[stream] = { ...block, seen: note(block.seen, kind) }
+  command[stream] = { ...block, seen: noteTold(at, block.seen, kind) }
   return { ...context, block: block.key, blockKind: stream }
 }
 
@@ -387,7 +432,8 @@ function bound(state: OpenState, begunCall: boolean): EndedBlock[] {
 export function isMark(event: string, context: Context): boolean {
   const { item, seen = [], blockKind } = context
   if (item === undefined || event === 'tool_call_args_delta') return false
-  if (event === 'text_delta' || event === 'thinking_delta') return seen.length === 0
   const output = event === 'command' && (blockKind === 'stdout' || blockKind === 'stderr')
+  if (isMute(output ? 'command.output' : event, context.notKept)) return false
+  if (event === 'text_delta' || event === 'thinking_delta') return seen.length === 0
   return !output || !seen.includes('command.output')
 }

@@ -13,7 +13,7 @@ export interface Issue {
 }
 
 /** How many issues one error carries; the rest is noise of the same cause. */
-export const ISSUES_MAX = 100
+const ISSUES_MAX = 100
 
 /** A file that cannot be used, with everything wrong in it, in order of place. `code` is that of all issues, or `fallback`. */
 export class DocumentError extends ShojiError {

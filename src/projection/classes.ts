@@ -15,8 +15,10 @@ export interface EventShape {
 
 const leaf = (of: Class): Shape => ({ leaf: of })
 const id: Shape = { id: true }
-const all = (of: Class, ...names: string[]): Record<string, Shape> =>
+export const all = (of: Class, ...names: string[]): Record<string, Shape> =>
   Object.fromEntries(names.map(name => [name, leaf(of)]))
+
+export const toolName: Shape = { leaf: 'tool_call', name: true }
 
 const segments: Shape = {
   list: {
@@ -102,10 +104,10 @@ export const EVENTS: Readonly<Record<string, EventShape>> = {
   thinking_start: { of: ['thinking'], fields: {} },
   thinking_delta: { of: ['thinking'], delta: true, fields: all('thinking', 'text') },
   thinking_done: { of: ['thinking'], fields: all('thinking', 'text') },
-  tool_call_start: { of: ['tool_call'], fields: { id, ...all('tool_call', 'name') } },
+  tool_call_start: { of: ['tool_call'], fields: { id, name: toolName } },
   tool_call_done: {
     of: ['tool_call'],
-    fields: { id, ...all('tool_call', 'name'), arguments: { leaf: 'tool_args', masked: '{}' } },
+    fields: { id, name: toolName, arguments: { leaf: 'tool_args', masked: '{}' } },
   },
   tool_result: {
     of: ['tool_output'],

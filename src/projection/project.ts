@@ -7,7 +7,7 @@ import {
   type ResetReason,
   type Withheld,
 } from '@shoji/web-contract'
-import type { Context, EndedBlock, Entry, StreamId } from '../journal/entry.ts'
+import type { BlockKind, Context, EndedBlock, Entry, StreamId } from '../journal/entry.ts'
 import { commandName, flatten } from '../journal/step.ts'
 import { asArray, asRecord, asText, isRecord, type Json, parseJson } from '../lib/json.ts'
 import { EVENTS, type EventShape, internalWorkerShape, NEVER, UNKNOWN_SHAPE } from './classes.ts'
@@ -89,13 +89,24 @@ export function levelOf(view: View, of: Class, tool: string | null | undefined):
   return narrowed?.[of] ?? view.levels[of]
 }
 
+interface Known {
+  readonly tool?: string | null | undefined
+  readonly notKept?: readonly Class[]
+}
+
+/** A class that was not kept is masked at most: an empty text is not what was said. */
+const levelIn = (view: View, of: Class, { tool, notKept }: Known): Level => {
+  const level = levelOf(view, of, tool)
+  return level !== 'drop' && notKept?.includes(of) ? 'mask' : level
+}
+
 /** Whether a view is told of an event at all. `command` events go by `command.<kind>`. */
-export function tells(view: View, name: string, tool: string | null | undefined): boolean {
+function tells(view: View, name: string, context: Known): boolean {
   if (NEVER.has(name)) return false
   const shape = Object.hasOwn(EVENTS, name) ? EVENTS[name] : undefined
   if (shape === undefined) return view.levels.unknown !== 'drop'
   return shape.of.some(of => {
-    const level = levelOf(view, of, tool)
+    const level = levelIn(view, of, context)
     return shape.delta ? level === 'show' || level === 'truncate' : level !== 'drop'
   })
 }
@@ -106,20 +117,33 @@ export const toldOf = (view: View, block: EndedBlock): boolean =>
     name =>
       (block.kind !== 'call' || name === 'tool_call_start' || name === 'tool_call_done') &&
       (block.kind !== 'stdout' && block.kind !== 'stderr' ? true : name === 'command.output') &&
-      tells(view, name, block.tool),
+      tells(view, name, block),
   )
 
+/** What a block's pieces are called. */
+const PIECE: Readonly<Record<Exclude<BlockKind, 'call'>, string>> = {
+  text: 'text_delta',
+  thinking: 'thinking_delta',
+  stdout: 'command.output',
+  stderr: 'command.output',
+}
+
+/** Whether a view is told of the pieces of the text that an event belongs to. */
+export const tellsPieces = (view: View, { blockKind, tool }: Context): boolean =>
+  blockKind !== undefined && blockKind !== 'call' && tells(view, PIECE[blockKind], { tool })
+
 /** Name under which the table knows an event. */
-export const tableName = (event: string, data: Json): string =>
-  event === 'command' ? commandName(data) : event
+const tableName = (event: string, data: Json): string => (event === 'command' ? commandName(data) : event)
 
 /** True where the view sees this event and none of those that touched its item before. */
 export function beginsItem(view: View, event: Event): boolean {
   const { context } = event
   if (context.item === undefined || context.overlap || context.doubled) return false
   const flat = flatten(event.event, event.data)
-  if (!tells(view, tableName(flat.event, flat.data), context.tool)) return false
-  return !(context.seen ?? []).some(name => tells(view, name, context.tool))
+  if (!tells(view, tableName(flat.event, flat.data), context)) return false
+  // What was not kept of those is not among them where it makes a difference.
+  const { tool } = context
+  return !(context.seen ?? []).some(name => tells(view, name, { tool }))
 }
 
 export function projectEvent(view: View, ids: Ids, place: Place, event: Event): Projected | null {
@@ -129,13 +153,13 @@ export function projectEvent(view: View, ids: Ids, place: Place, event: Event): 
     .map(block => ({ block: ids.of(place.stream, block.key), text: '' }))
   const flat = flatten(event.event, event.data)
   const name = tableName(flat.event, flat.data)
-  const told = tells(view, name, context.tool)
+  const told = tells(view, name, context)
   if (!told && tails.length === 0) return null
   const common = { runtime: place.runtime, worker: place.worker, time: event.time }
   const ending = tails.length > 0 ? { tails } : {}
   if (!told) return { frame: 'envelope', data: { ...common, event: 'block_end', data: {}, ...ending } }
   const withheld: Withheld[] = []
-  const walk: Walk = { level: of => levelOf(view, of, context.tool), withheld, safeId: ids.safe }
+  const walk: Walk = { level: of => levelIn(view, of, context), withheld, safeId: ids.safe }
   return {
     frame: 'envelope',
     data: {

@@ -7,6 +7,8 @@ import { asText, isRecord, type Json } from '../lib/json.ts'
  */
 export type Shape =
   | { readonly leaf: Class; readonly masked?: string }
+  /** The name of a tool: null is one that is not known, and stands nowhere. */
+  | { readonly leaf: Class; readonly name: true }
   /** Names a thing and tells nothing: always there. */
   | { readonly id: true }
   | { readonly fields: Readonly<Record<string, Shape>> }
@@ -26,6 +28,8 @@ export interface Walk {
   readonly withheld: Withheld[]
   /** Makes an id that is safe on the wire out of one that is not. */
   readonly safeId: (id: string) => string
+  /** A masked name becomes null and not empty: rules for tools must not take it for one. */
+  readonly unnamed?: true
 }
 
 const OMIT = Symbol('omit')
@@ -52,12 +56,19 @@ function visit(shape: Shape, value: unknown, at: string, walk: Walk): unknown {
 const scalar = (value: unknown): boolean =>
   value === null || ['string', 'number', 'bigint', 'boolean'].includes(typeof value)
 
-function visitLeaf(shape: { leaf: Class; masked?: string }, value: unknown, at: string, walk: Walk): unknown {
+function visitLeaf(
+  shape: { leaf: Class; masked?: string; name?: true },
+  value: unknown,
+  at: string,
+  walk: Walk,
+): unknown {
   const level = walk.level(shape.leaf)
   if (level === 'drop' || !scalar(value)) return OMIT
-  if (level === 'show' || level === 'truncate') return value
+  const nameless = shape.name === true && value === null
+  if (level === 'show' || level === 'truncate') return nameless ? OMIT : value
   walk.withheld.push({ at, class: shape.leaf, level })
-  return shape.masked ?? emptyOf(value)
+  if (shape.name === true && walk.unnamed) return null
+  return nameless ? OMIT : (shape.masked ?? emptyOf(value))
 }
 
 function emptyOf(value: unknown): unknown {
@@ -98,6 +109,16 @@ function visitKinds(
   const fields = Object.hasOwn(kinds, kind) ? kinds[kind]! : undefined
   if (fields === undefined) return { kind: 'unknown' }
   return { kind, ...visitFields(fields, value, at, walk) }
+}
+
+/** Every class that some part of the shape belongs to. */
+export function classesOf(shape: Shape): Class[] {
+  if ('leaf' in shape) return [shape.leaf]
+  if ('foreign' in shape) return [shape.foreign]
+  if ('list' in shape) return classesOf(shape.list)
+  if ('fields' in shape) return Object.values(shape.fields).flatMap(classesOf)
+  if ('kinds' in shape) return Object.values(shape.kinds).flatMap(fields => classesOf({ fields }))
+  return []
 }
 
 const FOREIGN_DEPTH_MAX = 32

@@ -50,13 +50,16 @@ const stamp = (name: string, hash: string): void => {
   renameSync(partial, stampOf(name))
 }
 
-/** Runs the node build into a folder of its own and moves its files to `target`, one by one. */
-const buildInto = async (target: string, mode: 'thread' | 'production'): Promise<void> => {
+/** Runs a build into a folder of its own and moves its files to `target`, one by one. */
+const buildInto = async (
+  target: string,
+  mode: 'thread' | 'production',
+  config = 'vite.node.config.ts',
+): Promise<void> => {
   const outDir = join(cache, `build-${randomBytes(6).toString('hex')}`)
   try {
     await build({
-      root,
-      configFile: join(root, 'vite.node.config.ts'),
+      configFile: join(root, config),
       logLevel: 'error',
       mode,
       build: { outDir },
@@ -93,6 +96,17 @@ export const buildServer = async (): Promise<string> => {
   await buildInto(join(root, 'dist'), 'production')
   stamp('server', hash)
   return main
+}
+
+/** Makes `dist/console/`, the browser's pages, where it is not of the present sources. Returns its folder. */
+export const buildConsole = async (): Promise<string> => {
+  mkdirSync(cache, { recursive: true })
+  const folder = join(root, 'dist', 'console')
+  const hash = hashOf([join(root, 'vite.console.config.ts'), ...sources('src/console', 'web-contract')])
+  if (isBuilt('console', hash) && existsSync(join(folder, 'index.html'))) return folder
+  await buildInto(folder, 'production', 'vite.console.config.ts')
+  stamp('console', hash)
+  return folder
 }
 
 /** A server that does not build fails the tests that ask `buildServer` for it, not those that need none. */

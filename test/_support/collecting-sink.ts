@@ -3,7 +3,7 @@ import type { Envelope } from '../../src/journal/entry.ts'
 import type { QuarantinedFrame, StreamRef } from '../../src/journal/journal.ts'
 import type { SourceEvents, SourceSink, StatusChange, StreamIngest } from '../../src/sources/source.ts'
 
-export type Collected =
+type Collected =
   | { readonly kind: 'open'; readonly worker: string; readonly profile: string | null }
   | { readonly kind: 'profile'; readonly worker: string; readonly profile: string | null }
   | {
@@ -132,7 +132,7 @@ export class CollectingSink implements SourceSink {
   }
 }
 
-export type CountedEvent = {
+type CountedEvent = {
   [K in keyof SourceEvents]: { name: K; at: Parameters<SourceEvents[K]>[0] }
 }[keyof SourceEvents]
 

@@ -63,7 +63,11 @@ export async function startFlow(options: FlowOptions = {}): Promise<Flow> {
     shoji: await start(),
     at: (of = worker) => `${flow.shoji.url}/api/runtimes/rt/workers/${of.id}`,
     open: ({ user = 'admin', url, worker: of, ...rest } = {}, state) =>
-      TestStream.open(url ?? `${flow.at(of)}/events`, { token: TOKENS[user], ...rest }, state),
+      TestStream.open(
+        url ?? `${flow.at(of)}/events`,
+        { token: TOKENS[user], ...rest },
+        state && { ...state, live: false },
+      ),
     async restart(more, between) {
       const { directory } = flow.shoji
       await flow.shoji.stop()

@@ -4,6 +4,9 @@ import { scriptedAgent } from '../../src/embedded-runtime/scripted-agent.ts'
 import { startShoji, TOKENS } from '../_support/shoji.ts'
 import { TestStream } from '../_support/sse.ts'
 
+/** Kinds of items the guest's policy shows or masks. */
+const SHOWN = new Set(['user_message', 'text', 'thinking', 'tool_call', 'error'])
+
 for (const generation of ['events-ws', 'protocol-ws'] as const) {
   it(`carries a run from a Runtime of ${generation} to a viewer, and resumes it`, async () => {
     await using runtime = await startEmbeddedRuntime({ generation, token: 'demo' })
@@ -26,8 +29,6 @@ for (const generation of ['events-ws', 'protocol-ws'] as const) {
     await stream!.untilEnvelope('run_end')
     await stream!.until(s => s.state.workers[`rt/${worker.id}`]!.state.status === 'idle')
     const live = stream!.state.workers[`rt/${worker.id}`]!.state
-    console.log(JSON.stringify(live, null, 1).slice(0, 3000))
-    console.log(stream!.frames.map(f => (f.event === 'envelope' ? f.data.event : f.event)).join(' '))
     stream!.cut()
     const fresh = await TestStream.open(`${url}/events`, { token: TOKENS.admin })
     await fresh.untilLive()
@@ -35,7 +36,13 @@ for (const generation of ['events-ws', 'protocol-ws'] as const) {
     fresh.cut()
     const guest = await TestStream.open(`${url}/events`, { token: TOKENS.guest })
     await guest.untilLive()
-    console.log(JSON.stringify(guest.state.workers[`rt/${worker.id}`]!.state, null, 1).slice(0, 1500))
+    const seen = guest.state.workers[`rt/${worker.id}`]!.state
+    expect(seen.items.map(i => i.kind)).toEqual(live.items.map(i => i.kind).filter(k => SHOWN.has(k)))
+    for (const item of seen.items) {
+      if (item.kind === 'thinking')
+        expect(item).toMatchObject({ text: '', withheld: [{ class: 'thinking', level: 'mask' }] })
+      if (item.kind === 'tool_call') expect(item).toMatchObject({ arguments: '{}', result: { summary: '' } })
+    }
     guest.cut()
   })
 }

@@ -11,10 +11,11 @@ import {
 } from '@shoji/web-contract'
 import fc from 'fast-check'
 import { burstFrames, type Folding, fold, isBurst, snapshotFrame } from '../../src/delivery/fold.ts'
+import { createLists } from '../../src/delivery/lists.ts'
 import { type Audience, admit, createAudience } from '../../src/delivery/selection.ts'
 import { createCursors } from '../../src/journal/cursor.ts'
 import type { Entry, Seq } from '../../src/journal/entry.ts'
-import { createIngest, type Ingest, recoverOpenState } from '../../src/journal/ingest.ts'
+import { createIngest, type Ingest, recoverOpenState, type Strip } from '../../src/journal/ingest.ts'
 import type { StreamRecord } from '../../src/journal/journal.ts'
 import { openJournal, type SqliteJournal } from '../../src/journal/sqlite/journal.ts'
 import { createIds } from '../../src/projection/ids.ts'
@@ -25,13 +26,14 @@ export interface World {
   readonly journal: SqliteJournal
   readonly ingest: Ingest
   readonly folding: Folding
+  readonly directory: string
   close(): Promise<void>
 }
 
-export async function openWorld(): Promise<World> {
+export async function openWorld(strip?: Strip): Promise<World> {
   const directory = mkdtempSync(join(tmpdir(), 'shoji-law-'))
   const journal = await openJournal({ dataDir: directory, thread: false })
-  const ingest = await createIngest({ journal })
+  const ingest = await createIngest({ journal, ...(strip && { strip }) })
   const folding: Folding = {
     journal,
     ids: createIds(journal.keys.id),
@@ -40,6 +42,7 @@ export async function openWorld(): Promise<World> {
       generations: () => journal.generations,
       head: () => journal.head,
     }),
+    lists: createLists(),
     monotonicMs: () => 0,
     views: () => [],
   }
@@ -47,6 +50,7 @@ export async function openWorld(): Promise<World> {
     journal,
     ingest,
     folding,
+    directory,
     async close() {
       await journal.close()
       rmSync(directory, { recursive: true, force: true })

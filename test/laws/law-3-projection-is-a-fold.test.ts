@@ -2,6 +2,7 @@ import type { Frame } from '@shoji/web-contract'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { coalesce } from '../../src/delivery/coalesce.ts'
+import { createLists } from '../../src/delivery/lists.ts'
 import type { Entry } from '../../src/journal/entry.ts'
 import {
   anyStream,
@@ -28,14 +29,20 @@ const withoutIds = (frames: readonly Frame[]): object[] => frames.map(({ id: _, 
 const readAgain = (entries: readonly Entry[]): Entry[] =>
   entries.map(e => ({ ...e, context: structuredClone(e.context) }))
 
+const another = (): World => ({ ...world, folding: { ...world.folding, lists: createLists() } })
+
 it('gives the same frames wherever the stream is cut', async () => {
   await fc.assert(
     fc.asyncProperty(anyStream(), anyView, fc.nat(), async (said, view, at) => {
       const { record, entries } = await journalAll(world, said)
       const whole = await framesOf(world, audienceOf(world, record, view), entries)
       const cut = at % (entries.length + 1)
-      const before = await framesOf(world, audienceOf(world, record, view), readAgain(entries.slice(0, cut)))
-      const after = await framesOf(world, audienceOf(world, record, view), readAgain(entries.slice(cut)))
+      const before = await framesOf(
+        another(),
+        audienceOf(world, record, view),
+        readAgain(entries.slice(0, cut)),
+      )
+      const after = await framesOf(another(), audienceOf(world, record, view), readAgain(entries.slice(cut)))
       expect(withoutIds([...before, ...after].flat().filter(notPage))).toEqual(
         withoutIds(whole.flat().filter(notPage)),
       )

@@ -40,13 +40,23 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
     const entry = (of: StreamRecord, part: Partial<Entry> = {}): Entry => {
       const seq = asSeq(next++)
       const payload = `{"event":"text_delta","data":{"delta":"${seq}"}}`
-      const plain = { incarnation: 1, time: 1_000, event: 'text_delta', eventId: `e${seq}`, context: {}, mark: false }
+      const plain = {
+        incarnation: 1,
+        time: 1_000,
+        event: 'text_delta',
+        eventId: `e${seq}`,
+        context: {},
+        mark: false,
+      }
       return { seq, stream: of.id, payload, ...plain, ...part }
     }
     const replacing = (of: StreamRecord, part: Partial<Entry> = {}): Entry =>
       entry(of, { event: 'snapshot', context: { replaces: true }, ...part })
 
-    const commit = async (entries: readonly Entry[], rest: Omit<Parameters<Journal['append']>[0], 'entries'> = {}) => {
+    const commit = async (
+      entries: readonly Entry[],
+      rest: Omit<Parameters<Journal['append']>[0], 'entries'> = {},
+    ) => {
       journal.append({ entries, ...rest })
       const last = entries.at(-1)
       if (last !== undefined) await journal.durable(last.seq)
@@ -128,7 +138,9 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
         const w = await stream('w')
         const [first, second] = [entry(w), entry(w)]
         journal.append({ entries: [second] })
-        expect(() => journal.append({ entries: [first] })).toThrow(expect.objectContaining({ code: 'internal' }))
+        expect(() => journal.append({ entries: [first] })).toThrow(
+          expect.objectContaining({ code: 'internal' }),
+        )
         const third = entry(w)
         await commit([third])
         expect(seqs(await readAll([w.id], asSeq(0)))).toEqual([second.seq, third.seq])
@@ -139,7 +151,11 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
         const told: number[] = []
         journal.onCommit(one => told.push(...seqs(one.entries)))
         await commit([entry(w, { eventId: 'a' })])
-        const kept = [entry(w, { eventId: 'b' }), entry(v, { eventId: 'a' }), entry(w, { eventId: 'a', incarnation: 2 })]
+        const kept = [
+          entry(w, { eventId: 'b' }),
+          entry(v, { eventId: 'a' }),
+          entry(w, { eventId: 'a', incarnation: 2 }),
+        ]
         const dropped = [entry(w, { eventId: 'a' }), entry(w, { eventId: 'b' })]
         const last = entry(w, { eventId: 'c' })
         await commit([...kept, ...dropped, last])
@@ -183,7 +199,9 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
         const again = await journal.openStream({ source: 'runtime', runtime: 'rt', worker: 'w0' }, 'other')
         expect(again).toMatchObject({ id: records[0]?.id, profile: null, incarnation: 0, lastDeleted: 0 })
         expect((await stream('w0', 'rt2')).id).not.toBe(again.id)
-        expect((await journal.openStream({ source: 'mcp', runtime: 'rt', worker: 'w0' }, null)).id).not.toBe(again.id)
+        expect((await journal.openStream({ source: 'mcp', runtime: 'rt', worker: 'w0' }, null)).id).not.toBe(
+          again.id,
+        )
       })
 
       it('keeps profiles over a restart', async () => {
@@ -224,8 +242,12 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
         const big = 'x'.repeat(1000)
         await commit(Array.from({ length: 10 }, (_, i) => entry(i % 3 === 0 ? w : v, { payload: big })))
         for (const chosen of [[v.id], [w.id, v.id]]) {
-          expect((await journal.readAfter(chosen, asSeq(0), { maxRows: 3, maxBytes: 1e6 })).entries).toHaveLength(3)
-          expect((await journal.readAfter(chosen, asSeq(0), { maxRows: 100, maxBytes: 2100 })).entries).toHaveLength(2)
+          expect(
+            (await journal.readAfter(chosen, asSeq(0), { maxRows: 3, maxBytes: 1e6 })).entries,
+          ).toHaveLength(3)
+          expect(
+            (await journal.readAfter(chosen, asSeq(0), { maxRows: 100, maxBytes: 2100 })).entries,
+          ).toHaveLength(2)
           const page = await journal.readAfter(chosen, asSeq(0), { maxRows: 100, maxBytes: 1 })
           expect(page.entries).toHaveLength(1)
           expect(page).toMatchObject({ atHead: false, through: page.entries[0]?.seq })
@@ -244,7 +266,9 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
       it('resumes ten before the end of 20,000 with exactly the last ten (case 1)', async () => {
         const [w, v] = [await stream('w'), await stream('v')]
         for (let i = 0; i < 40; i++)
-          opened.journal.append({ entries: Array.from({ length: 500 }, (_, k) => entry(k % 5 === 0 ? v : w)) })
+          opened.journal.append({
+            entries: Array.from({ length: 500 }, (_, k) => entry(k % 5 === 0 ? v : w)),
+          })
         await journal.durable(asSeq(next - 1))
         const page = await journal.readAfter([w.id, v.id], asSeq(19_990), LIMITS)
         expect(seqs(page.entries)).toEqual(Array.from({ length: 10 }, (_, i) => 19_991 + i))
@@ -277,7 +301,10 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
 
       it('lets go of one who gives up', async () => {
         const gaveUp = new AbortController()
-        const waits = [journal.changedSince(asSeq(0), gaveUp.signal), journal.durable(asSeq(5), gaveUp.signal)]
+        const waits = [
+          journal.changedSince(asSeq(0), gaveUp.signal),
+          journal.durable(asSeq(5), gaveUp.signal),
+        ]
         gaveUp.abort()
         for (const result of await Promise.allSettled(waits))
           expect(result).toMatchObject({ status: 'rejected', reason: { code: 'aborted' } })
@@ -293,7 +320,9 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
             pause(random).then(() => commit([entry(w)])),
           ])
           const position = page.through
-          expect(await journal.changedSince(asSeq(Math.min(position, next - 2)), signal)).toBeGreaterThan(next - 2)
+          expect(await journal.changedSince(asSeq(Math.min(position, next - 2)), signal)).toBeGreaterThan(
+            next - 2,
+          )
         }
       })
 
@@ -375,13 +404,16 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
         const two = { maxRows: 2, maxBytes: 1e6 }
         const first = await journal.readItem(w.id, item, asSeq(9), two)
         expect(first).toMatchObject({ through: 2, atHead: false })
-        expect(seqs((await journal.readItem(w.id, item, asSeq(9), two, 'all', first.through)).entries)).toEqual([4, 6])
+        expect(
+          seqs((await journal.readItem(w.id, item, asSeq(9), two, 'all', first.through)).entries),
+        ).toEqual([4, 6])
       })
 
       it('finds the newest entry that replaces the list at or before a position', async () => {
         const w = await stream('w')
         await commit([entry(w), replacing(w), entry(w), replacing(w)])
-        const found = async (through: number) => (await journal.readReplacing(w.id, asSeq(through)))?.seq ?? null
+        const found = async (through: number) =>
+          (await journal.readReplacing(w.id, asSeq(through)))?.seq ?? null
         expect(await Promise.all([1, 2, 3, 4, 99].map(found))).toEqual([null, 2, 2, 4, 4])
       })
     })
@@ -567,7 +599,13 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
       it('gives back rejected frames, newest first', async () => {
         const w = await stream('w')
         for (let i = 0; i < 3; i++)
-          await journal.quarantine({ stream: w.id, time: i, cause: 'too_large', bytes: 9_000_000, body: `frame ${i}` })
+          await journal.quarantine({
+            stream: w.id,
+            time: i,
+            cause: 'too_large',
+            bytes: 9_000_000,
+            body: `frame ${i}`,
+          })
         const kept = await journal.readQuarantine(2)
         expect(kept.map(one => one.body)).toEqual(['frame 2', 'frame 1'])
         expect(kept[0]).toMatchObject({ stream: w.id, time: 2, cause: 'too_large', bytes: 9_000_000 })
@@ -576,7 +614,13 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
 
       it('keeps a bounded part of a body', async () => {
         const w = await stream('w')
-        await journal.quarantine({ stream: w.id, time: 1, cause: 'too_large', bytes: 1e7, body: 'x'.repeat(1e7) })
+        await journal.quarantine({
+          stream: w.id,
+          time: 1,
+          cause: 'too_large',
+          bytes: 1e7,
+          body: 'x'.repeat(1e7),
+        })
         expect((await journal.readQuarantine(1))[0]?.body.length).toBeLessThanOrEqual(64 * 1024)
       })
 
@@ -602,7 +646,9 @@ export const journalSuite = (name: string, open: () => Promise<OpenedJournal>): 
         await durable
         for (const result of await settled)
           expect(result).toMatchObject({ status: 'rejected', reason: { code: 'journal_closed' } })
-        expect(() => journal.append({ entries: [entry(w)] })).toThrow(expect.objectContaining({ code: 'journal_closed' }))
+        expect(() => journal.append({ entries: [entry(w)] })).toThrow(
+          expect.objectContaining({ code: 'journal_closed' }),
+        )
         await expect(stream('other')).rejects.toMatchObject({ code: 'journal_closed' })
         await journal.close()
       })

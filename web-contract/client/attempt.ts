@@ -1,5 +1,6 @@
 /** The seam between the client and its two transports: one attempt is one connection, from open to end. */
 import type { ShojiProblem } from './requests.ts'
+import type { Interrupted } from './shared-messages.ts'
 import type { SseEvent } from './sse.ts'
 
 export interface Attempt {
@@ -13,8 +14,10 @@ export interface Attempt {
   /** Throws where the connection is not worth going on with; a `ShojiProblem` ends all attempts. */
   readonly onEvent: (event: SseEvent) => void
   readonly onRetry: (retryMs: number) => void
+  /** Whoever holds the connection is there, though nothing came over it. */
+  readonly onAlive: () => void
   /** The connection was lost and the transport itself goes on from the last id. */
-  readonly onInterrupted: () => void
+  readonly onInterrupted: (as?: Interrupted) => void
 }
 
 export type Ended =

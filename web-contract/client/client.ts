@@ -10,6 +10,7 @@ import { backoffMs } from './backoff.ts'
 import { eventSourceStream } from './event-source-stream.ts'
 import { fetchStream } from './fetch-stream.ts'
 import { history, type Requester, ShojiProblem, sendCommand } from './requests.ts'
+import { sharedStream } from './shared-stream.ts'
 import type { SseEvent } from './sse.ts'
 import { createStore } from './store.ts'
 import type { Clock, ConnectionState, ShojiClient, ShojiClientOptions } from './types.ts'
@@ -28,11 +29,16 @@ const systemClock: Clock = {
   clearTimeout: timer => clearTimeout(timer as number),
 }
 
+type Transport = (attempt: Attempt) => Promise<Ended>
+
 /**
  * Connects at once and for ever, until `close()`, the signal, or an answer that no retry can change.
  * Throws a TypeError for options that can't work. Errors of the callbacks surface as uncaught, and stop nothing.
  */
-export function createShojiClient(options: ShojiClientOptions): ShojiClient {
+export const createShojiClient = (options: ShojiClientOptions): ShojiClient => connectClient(options)
+
+/** The same; `onEvent` is given what was applied, as it came. */
+export function connectClient(options: ShojiClientOptions, onEvent?: (event: SseEvent) => void): ShojiClient {
   const { selection, random = Math.random, clock = systemClock } = options
   const request: typeof fetch = options.fetch ?? ((input, init) => fetch(input, init))
   const life = new AbortController()
@@ -50,7 +56,22 @@ export function createShojiClient(options: ShojiClientOptions): ShojiClient {
   let bye: Extract<Frame, { event: 'bye' }>['data'] | undefined
   let wholeSinceMs: number | undefined
 
-  function transportOf(): (attempt: Attempt) => Promise<Ended> {
+  function transportOf(): Transport {
+    const own = ownTransport()
+    const { share, url, history: items, token, maxItems: most } = options
+    if (share === undefined || typeof token === 'function') return own
+    const { connect, viewer } = share
+    const wish = { url, selection, viewer, token, history: items, maxItems: most }
+    let alone = false
+    return async attempt => {
+      const ended = alone ? undefined : await sharedStream(attempt, wish, connect, clock)
+      if (ended !== undefined) return ended
+      alone = true
+      return own(attempt)
+    }
+  }
+
+  function ownTransport(): Transport {
     if (options.transport !== 'eventsource')
       return attempt => fetchStream(attempt, { fetch: request, headers })
     if (options.token !== undefined) throw new TypeError('an EventSource cannot send a token')
@@ -79,6 +100,7 @@ export function createShojiClient(options: ShojiClientOptions): ShojiClient {
     if (frame.event === 'bye') bye = frame.data
     const outgrown = store.apply(frame)
     if (frame.event === 'caught_up') wholeSinceMs ??= clock.now()
+    onEvent?.(event)
     tell(options.onFrame, frame)
     if (frame.event !== 'bye') become({ state: store.all.live ? 'live' : 'catching_up' })
     if (outgrown) {
@@ -112,9 +134,10 @@ export function createShojiClient(options: ShojiClientOptions): ShojiClient {
         onRetry: ms => {
           retryMs = ms
         },
-        onInterrupted: () => {
+        onAlive: () => watchdog.fed(),
+        onInterrupted: (as = { state: 'stale', since }) => {
           store.rollBack()
-          become({ state: 'stale', since })
+          become(as)
         },
       })
     } finally {

@@ -9,6 +9,8 @@ export type {
   EventSourceLike,
   HistoryOptions,
   Selection,
+  Share,
+  SharedWorkerLike,
   ShojiClient,
   ShojiClientOptions,
   WorkerRef,

@@ -9,7 +9,7 @@ import type { FrameName } from '../vocabulary.ts'
 import type { Clock } from './types.ts'
 
 const SHOW_EVERY_MS = 16
-const BEGINS_BURST: ReadonlySet<FrameName> = new Set(['hello', 'view', 'reset', 'snapshot'])
+export const BEGINS_BURST: ReadonlySet<FrameName> = new Set(['hello', 'view', 'reset', 'snapshot'])
 /** A `view` may also come alone. What it takes away is not to stay in sight for long. */
 const LONE_VIEW_MS = 250
 /** Said of the connection or of the viewer's own commands: true whether or not the burst around it arrives. */

@@ -3,6 +3,7 @@ import type { CommandRequest, Receipt } from '../commands.ts'
 import type { Frame } from '../frames.ts'
 import type { HistoryPage } from '../pages.ts'
 import type { ClientState } from '../state.ts'
+import type { PortLike } from './shared-messages.ts'
 
 export interface WorkerRef {
   readonly runtime: string
@@ -46,6 +47,19 @@ export interface EventSourceLike {
   close(): void
 }
 
+/** As much of the DOM's `SharedWorker` as is used. */
+export interface SharedWorkerLike {
+  readonly port: PortLike
+  addEventListener(name: 'error', listener: () => void): void
+}
+
+export interface Share {
+  /** Called for every connection. `() => new SharedWorker(…)` of a script that calls `serveSharedStreams()`. */
+  readonly connect: () => SharedWorkerLike
+  /** Who is signed in. Only clients that name the same viewer, token and selection share a stream. */
+  readonly viewer: string
+}
+
 export interface ShojiClientOptions {
   /** Base of all requests: '' for the page's own origin, or `https://host[/path]` without a slash at its end. */
   readonly url: string
@@ -70,6 +84,11 @@ export interface ShojiClientOptions {
    * weeks stays small. Default 10,000, at least 2,000.
    */
   readonly maxItems?: number
+  /**
+   * Shares one stream between the tabs of a browser, where it has shared workers and the script loads; else
+   * this tab has a stream of its own. Not with a `token` that is a function: tabs can't tell whose it is.
+   */
+  readonly share?: Share
   readonly clock?: Clock
   /** 0 to 1, for the jitter. */
   readonly random?: () => number

@@ -42,6 +42,9 @@ export function eventRoutes(deps: HttpDeps): Hono<Env> {
     })
     const asked = c.req.header('last-event-id') ?? c.req.query('cursor') ?? null
     const cursor = asked === '' ? null : (asked?.slice(0, CURSOR_CHARS_MAX) ?? null)
+    // Nothing could ever be sent on it, so it must not hold a place either.
+    if (c.req.raw.method === 'HEAD')
+      return c.body(null, 200, { 'content-type': 'text/event-stream; charset=utf-8' })
     const { outgoing } = c.env
     for (const [name, value] of c.res.headers) outgoing.setHeader(name, value)
     deps.delivery.open(outgoing as never, audience, cursor)

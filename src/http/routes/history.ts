@@ -1,7 +1,7 @@
 import { HISTORY_PAGE_ITEMS, type HistoryPage } from '@shoji/web-contract'
 import { Hono } from 'hono'
 import { pageCursor } from '../../delivery/fold.ts'
-import { expandedAt, readItem, readItems } from '../../delivery/history.ts'
+import { readGrown, readItem, readItems } from '../../delivery/history.ts'
 import { pageTag, type Sight } from '../../delivery/selection.ts'
 import { asSeq, type Key } from '../../journal/entry.ts'
 import { ShojiError } from '../../lib/error.ts'
@@ -56,9 +56,12 @@ export function historyRoutes(deps: HttpDeps): Hono<Env> {
     const through = journal.head
     const replacing = await journal.readReplacing(sight.record.id, through)
     if (replacing !== null && place.key.seq < replacing.seq) throw notFound()
-    const list = place.key.seq === replacing?.seq ? expandedAt(replacing) : null
+    const list = place.key.seq === replacing?.seq ? folding.lists.of(replacing) : null
     const item = await readItem(folding, sight, place.key, through, list)
-    const text = item === null ? undefined : leafAt(item, c.req.query('at') ?? '')
+    const pointer = c.req.query('at') ?? ''
+    let text = item === null ? undefined : leafAt(item, pointer)
+    if (typeof text === 'string' && item?.cut?.some(cut => cut.at === pointer))
+      text = await readGrown(folding, sight, { key: place.key, through, list, pointer })
     if (text === undefined) throw notFound()
     c.header('content-type', 'text/plain; charset=utf-8')
     c.header('cache-control', 'no-store')

@@ -7,14 +7,15 @@ const SLICE_PAGES = 256
 
 /**
  * Copies the journal to `path`, mode 0600, while it is written to. It must be the writer's connection: what
- * another one writes would begin the copy anew. A copy that was broken off never stands under its name.
+ * another one writes between two slices begins the copy anew, so a reader's takes all pages in one. A copy
+ * that was broken off never stands under its name.
  */
-export const backupTo = async (database: Database, path: string): Promise<void> => {
+export const backupTo = async (database: Database, path: string, slicePages = SLICE_PAGES): Promise<void> => {
   const partial = `${path}.partial`
   rmSync(partial, { force: true })
   createPrivateFile(partial)
   try {
-    await database.backup(partial, { progress: () => SLICE_PAGES })
+    await database.backup(partial, { progress: () => slicePages })
     renameSync(partial, path)
   } catch (error) {
     rmSync(partial, { force: true })

@@ -3,8 +3,8 @@ import { ShojiError } from '../../lib/error.ts'
 import { asSeq, type Entry, type Seq } from '../entry.ts'
 import type { AppendBatch, Commit, JournalHealth } from '../journal.ts'
 import type { WriterLink } from './link.ts'
-import type { Cell, CommitRequest } from './protocol.ts'
-import { type Flattened, flatten } from './rows.ts'
+import type { CommitRequest } from './protocol.ts'
+import { type Flattened, flatten, measure } from './rows.ts'
 import { createWaiters } from './waiters.ts'
 
 export interface FlushLimits {
@@ -25,7 +25,8 @@ export const FLUSH_LIMITS: FlushLimits = {
   flushMs: 5,
   maxFlushMs: 250,
   flushEntries: 512,
-  maxBatchEntries: 2048,
+  // A busy main thread sends one transaction a turn of its loop: what it read in that turn should fit.
+  maxBatchEntries: 16_384,
   maxBatchBytes: 16 * 1024 * 1024,
   retryMinMs: 250,
   retryMaxMs: 5000,
@@ -39,8 +40,9 @@ export interface JournalEvents {
   readonly listenerFailed?: (error: unknown) => void
 }
 
-interface Part extends Flattened {
+interface Part {
   readonly batch: AppendBatch
+  readonly bytes: number
 }
 
 /** Parts that are committed together. */
@@ -56,17 +58,17 @@ export interface CommitterOptions {
   readonly limits: FlushLimits
   readonly now: () => number
   readonly events: JournalEvents
+  /** Each batch that became durable, before anyone else hears of it. */
+  readonly onDurable: (batch: AppendBatch) => void
 }
 
-const merge = (parts: readonly Part[]): Flush => {
-  const cells: Cell[] = []
+const merge = (parts: readonly Part[], now: () => number): Flush => {
+  const flat: Flattened = { cells: [], checkpoints: [] }
   const incarnations = new Map<number, number>()
   const positions = new Map<number, string>()
-  const checkpoints: CommitRequest['checkpoints'][number][] = []
   let bytes = 0
   for (const part of parts) {
-    for (const cell of part.cells) cells.push(cell)
-    checkpoints.push(...part.checkpoints)
+    flatten(part.batch, flat, now)
     for (const { stream, incarnation } of part.batch.incarnations ?? []) incarnations.set(stream, incarnation)
     for (const { stream, position } of part.batch.positions ?? []) positions.set(stream, position)
     bytes += part.bytes
@@ -75,8 +77,7 @@ const merge = (parts: readonly Part[]): Flush => {
     parts,
     bytes,
     request: {
-      cells,
-      checkpoints,
+      ...flat,
       incarnations: [...incarnations].flat(),
       positions: [...positions].map(([stream, position]) => ({ stream, position })),
     },
@@ -131,7 +132,7 @@ export class Committer {
 
   append(batch: AppendBatch): void {
     if (this.#closing.signal.aborted) throw new ShojiError('journal_closed', 'the journal is closed')
-    const part: Part = { batch, ...flatten(batch, this.#appended, this.#options.now) }
+    const part: Part = { batch, bytes: measure(batch, this.#appended) }
     const last = batch.entries.at(-1)
     if (last !== undefined) this.#appended = last.seq
     this.#queuedBytes += part.bytes
@@ -198,7 +199,7 @@ export class Committer {
 
   async #run(): Promise<void> {
     while (this.#due && this.#gathering.length > 0) {
-      const flush = merge(this.#take())
+      const flush = merge(this.#take(), this.#options.now)
       if (!(await this.#commit(flush))) break
     }
     this.#running = undefined
@@ -210,13 +211,14 @@ export class Committer {
     let bytes = 0
     let count = 0
     for (const part of this.#gathering) {
-      entries += part.batch.entries.length
+      const more = part.batch.entries.length
       bytes += part.bytes
-      if (count > 0 && (entries > maxBatchEntries || bytes > maxBatchBytes)) break
+      if (count > 0 && (entries + more > maxBatchEntries || bytes > maxBatchBytes)) break
+      entries += more
       count++
     }
     const taken = this.#gathering.splice(0, count)
-    this.#gatheredEntries = this.#gathering.reduce((sum, part) => sum + part.batch.entries.length, 0)
+    this.#gatheredEntries -= entries
     // What remains has waited already.
     this.#due = this.#gathering.length > 0
     return taken
@@ -260,11 +262,13 @@ export class Committer {
     const dropped = new Set(repeated)
     const entries: Entry[] = []
     let last: Seq | undefined
-    for (const { batch } of flush.parts)
+    for (const { batch } of flush.parts) {
+      this.#options.onDurable(batch)
       for (const entry of batch.entries) {
         last = entry.seq
         if (!dropped.has(entry.seq)) entries.push(entry)
       }
+    }
     this.#queuedBytes -= flush.bytes
     this.counts.commits++
     this.counts.commitMs += ms

@@ -83,6 +83,9 @@ const assemble = (
     limits: { ...FLUSH_LIMITS, ...options.flush },
     now,
     events: options.events ?? {},
+    onDurable: batch => {
+      for (const { stream, incarnation } of batch.incarnations ?? []) change(stream, { incarnation })
+    },
   })
   const streams = new Map<StreamId, StreamRecord>(opened.streams.map(stream => [stream.id, stream]))
   const change = (stream: StreamId, part: Partial<StreamRecord>): void => {
@@ -162,10 +165,7 @@ const assemble = (
       change(stream, { profile })
     },
 
-    append: batch => {
-      committer.append(batch)
-      for (const { stream, incarnation } of batch.incarnations ?? []) change(stream, { incarnation })
-    },
+    append: batch => committer.append(batch),
     durable: (seq, signal) => committer.durable(seq, signal),
     changedSince: (seq, signal) => committer.changedSince(seq, signal),
     onCommit: listener => committer.onCommit(listener),
@@ -199,14 +199,14 @@ const assemble = (
     },
     purge: async stream => {
       refuseClosed()
-      const upTo = Math.max(reader.newest(stream), streams.get(stream)?.lastDeleted ?? 0)
+      const upTo = Math.max(await reader.newest(stream), streams.get(stream)?.lastDeleted ?? 0)
       await cutAway({ stream, upTo, erase: true }, SLICE_ROWS)
       await link.send('forget', { stream })
       await shrink()
       await link.send('checkpoint', {})
     },
     stats: async () => ({
-      ...reader.totals(),
+      ...(await reader.totals()),
       streams: streams.size,
       fileBytes: fileBytes(path),
       walBytes: fileBytes(`${path}-wal`),
@@ -228,10 +228,13 @@ const assemble = (
 
     close: () => {
       closing ??= (async () => {
-        await committer.close()
-        await link.close()
-        reader.close()
-        release()
+        try {
+          await committer.close()
+          await link.close()
+        } finally {
+          reader.close()
+          release()
+        }
       })()
       return closing
     },

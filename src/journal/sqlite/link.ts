@@ -16,15 +16,13 @@ export interface WriterLink {
   close(): Promise<void>
 }
 
-/** The bundled thread: beside the bundle that runs, or where the test and bench set-up builds it. */
+/** The bundled thread: beside the bundle that runs or above its chunks; for sources, where the test set-up builds it. */
 const threadFile = (): URL => {
   const here = fileURLToPath(import.meta.url)
-  if (!here.endsWith('.ts')) return new URL('./writer-thread.js', import.meta.url)
-  const root = join(dirname(here), '..', '..', '..')
-  const built = join(root, '.cache', 'writer-thread.js')
-  if (!existsSync(built))
-    throw new ShojiError('internal', 'the writer thread is not built: test/_support/build.ts does it')
-  return pathToFileURL(built)
+  const folders = here.endsWith('.ts') ? ['../../../.cache'] : ['.', '..']
+  const file = folders.map(folder => join(dirname(here), folder, 'writer-thread.js')).find(existsSync)
+  if (file === undefined) throw new ShojiError('internal', 'the writer thread is not built')
+  return pathToFileURL(file)
 }
 
 interface Waiting {

@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3'
 import type { QuarantinedFrame } from '../journal.ts'
 
 /** What is kept of one rejected frame, in UTF-16 units. */
-export const QUARANTINE_BODY_UNITS_MAX = 64 * 1024
+const QUARANTINE_BODY_UNITS_MAX = 64 * 1024
 
 /** Keeps a rejected frame; while the whole is past its bounds, the oldest go. */
 export const keepQuarantined = (

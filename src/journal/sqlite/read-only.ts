@@ -13,7 +13,9 @@ export interface JournalReadOnly extends Reads, Pick<Journal, 'streams'> {
   readonly keys: Keys
   readonly generations: readonly Generation[]
   readonly head: Seq
-  stats(): Promise<Pick<JournalStats, 'entries' | 'streams' | 'fileBytes' | 'walBytes' | 'head' | 'quarantined'>>
+  stats(): Promise<
+    Pick<JournalStats, 'entries' | 'streams' | 'fileBytes' | 'walBytes' | 'head' | 'quarantined'>
+  >
   /** For checks of the file itself. */
   readonly database: Database.Database
   close(): void
@@ -48,7 +50,7 @@ export const openJournalReadOnly = (dataDir: string): JournalReadOnly => {
         return head()
       },
       stats: async () => ({
-        ...reader.totals(),
+        ...(await reader.totals()),
         streams: readStreams(db).length,
         fileBytes: fileBytes(path),
         walBytes: fileBytes(`${path}-wal`),

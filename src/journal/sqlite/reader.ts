@@ -29,8 +29,9 @@ export type Reads = Pick<
 
 export interface Reader extends Reads {
   readonly database: Database.Database
-  newest(stream: StreamId): Seq
-  totals(): { entries: number; quarantined: number }
+  /** 0 where nothing of the stream is stored. */
+  newest(stream: StreamId): Promise<Seq>
+  totals(): Promise<{ entries: number; quarantined: number }>
   close(): void
 }
 
@@ -96,6 +97,8 @@ export const createReader = (database: Database.Database, bounds: ReadBounds): R
     [number],
     Omit<QuarantinedFrame, 'stream'> & { id: number; stream: number }
   >('SELECT id, stream, time, cause, bytes, body FROM quarantine ORDER BY id DESC LIMIT ?')
+  const storedEntries = database.prepare<[], number>('SELECT coalesce(sum(entries), 0) FROM streams').pluck()
+  const storedFrames = database.prepare<[], number>('SELECT count(*) FROM quarantine').pluck()
   const begin = database.prepare('BEGIN')
   const commit = database.prepare('COMMIT')
 
@@ -198,12 +201,9 @@ export const createReader = (database: Database.Database, bounds: ReadBounds): R
     readPosition: stream => reading(() => position.get(stream) ?? null),
     readQuarantine: limit =>
       reading(() => quarantined.all(limit).map(row => ({ ...row, stream: asStreamId(row.stream) }))),
-    newest: stream => asSeq(newest.get(stream) ?? 0),
-    totals: () => ({
-      entries:
-        database.prepare<[], number>('SELECT coalesce(sum(entries), 0) FROM streams').pluck().get() ?? 0,
-      quarantined: database.prepare<[], number>('SELECT count(*) FROM quarantine').pluck().get() ?? 0,
-    }),
+    newest: stream => reading(() => asSeq(newest.get(stream) ?? 0)),
+    totals: () =>
+      reading(() => ({ entries: storedEntries.get() ?? 0, quarantined: storedFrames.get() ?? 0 })),
     close: () => void database.close(),
   }
 }

@@ -15,7 +15,7 @@ import type { RetentionRules } from '../journal.ts'
 import type { Cut, Requests } from './protocol.ts'
 
 /** What a row takes in the file beside its texts: its other columns and its place in the indexes. */
-export const ROW_OVERHEAD_BYTES = 180
+const ROW_OVERHEAD_BYTES = 128
 
 /** Candidates that one plan looks at; the next one goes on. */
 const CANDIDATES_MAX = 10_000

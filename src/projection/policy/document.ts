@@ -7,7 +7,7 @@ import type { Class, CommandName, Level } from '@shoji/web-contract'
 /** Stands for every name, and only alone: a longer name with a `*` in it is just that name. */
 export const ANY = '*'
 
-export type ClassLevels = Readonly<Partial<Record<Class, Level>>>
+type ClassLevels = Readonly<Partial<Record<Class, Level>>>
 
 export interface PolicyDocument {
   readonly version: 1

@@ -5,7 +5,7 @@ import type { CompiledPolicy } from '../view.ts'
 import { compilePolicy } from './compile.ts'
 import { type ParsedPolicy, parsePolicy } from './parse.ts'
 
-export const POLICY_BYTES_MAX = 1024 * 1024
+const POLICY_BYTES_MAX = 1024 * 1024
 
 export interface LoadedPolicy extends ParsedPolicy {
   readonly policy: CompiledPolicy

@@ -5,7 +5,7 @@ import type { EndCode } from './ends.ts'
 const refusal = z.object({ error: z.object({ code: z.string() }) })
 
 /** The code of a Runtime's JSON error; undefined where the body is empty, plain text or something else. */
-export const refusalCode = (body: string): string | undefined => {
+const refusalCode = (body: string): string | undefined => {
   if (!body.startsWith('{')) return undefined
   try {
     return refusal.safeParse(JSON.parse(body)).data?.error.code

@@ -96,9 +96,11 @@ const nameOf = ({ payload }: Envelope): string => {
   return [event, data?.text ?? data?.message].filter(part => part !== undefined).join(' ')
 }
 
-let cursor = 0
-const numbered = (payload: string, id = `wo_${(cursor += 1)}`, worker = 1) =>
-  `{"kind":"event","envelope":{"cursor":"wo_${cursor}","event_id":"${id}","worker_id":${worker},"payload":${payload}}}`
+let cursors = 0
+const numbered = (payload: string, id?: string, worker = 1) => {
+  cursors += 1
+  return `{"kind":"event","envelope":{"cursor":"wo_${cursors}","event_id":"${id ?? `wo_${cursors}`}","worker_id":${worker},"payload":${payload}}}`
+}
 const snapshotPayload = (provider = 'anthropic', fill = '') =>
   `{"event":"snapshot","data":{"entries":[],"greeting":{"provider":"${provider}","fill":"${fill}"},"status":"idle"}}`
 const snapshot = (provider?: string, fill?: string) =>
@@ -231,7 +233,7 @@ test('a connection that gives no snapshot ends, and one whose snapshot is still 
     socket.write(part)
     while (slow.connection.bytesRead < before + part.length)
       await new Promise(resolve => setImmediate(resolve))
-    await clock.advance(LIMITS.snapshotMs)
+    await clock.advance(LIMITS.snapshotMs - 1)
   }
   socket.write(text.subarray(40_000))
   await nextPing()
@@ -360,6 +362,26 @@ test('a frame beyond the hard limit ends the connection: as a snapshot before th
   const second = await believed('events-ws', limits)
   wire.ws.send(numbered(delta('x'.repeat(20_000))))
   expect(await second.connection.ended).toMatchObject({ code: 'frame_too_large' })
+})
+
+test('at its own limits an event of 9 MiB is rejected whole, and a snapshot of 200 MiB refused by its length alone', async () => {
+  const story = await believed()
+  const event = numbered(delta('x'.repeat(9 * 1024 * 1024)))
+  wire.ws.send(event)
+  wire.ws.send(numbered(delta('and on')))
+  await story.until(3)
+  expect(story.told.slice(1)).toEqual(['reject too_large', 'text_delta and on'])
+  expect(story.rejected[0]).toMatchObject({
+    bytes: event.length,
+    body: event.slice(0, LIMITS.quarantineChars),
+  })
+
+  const large = open()
+  const { socket } = await server.accepted()
+  const header = Buffer.from([0x81, 127, 0, 0, 0, 0, 0, 0, 0, 0])
+  header.writeBigUInt64BE(200n * 1024n * 1024n, 2)
+  socket.write(header)
+  expect(await large.connection.ended).toMatchObject({ code: 'snapshot_too_large' })
 })
 
 test('bytes that are no text end the connection as a loss', async () => {

@@ -14,14 +14,14 @@ import { Watch } from './watch.ts'
 
 export type RejectedFrame = Omit<QuarantinedFrame, 'stream'>
 
-export interface ConnectionTarget extends FrameOrigin {
+interface ConnectionTarget extends FrameOrigin {
   /** `ws:` or `wss:`. */
   readonly url: string
   readonly token?: string
 }
 
 /** Told in order, synchronously. `accept` and `reject` follow only upon `believed`. */
-export interface ConnectionObserver {
+interface ConnectionObserver {
   /** The fence has passed. Nothing is handed on after it if the observer ends the connection here. */
   believed(snapshot: Envelope, verdict: Verdict): void
   accept(envelope: Envelope): void

@@ -5,7 +5,7 @@ import { backoffMs } from './backoff.ts'
 import type { RuntimeLimits } from './limits.ts'
 import type { Listing, RuntimeRest } from './rest.ts'
 
-export interface DiscoveryDeps {
+interface DiscoveryDeps {
   readonly rest: RuntimeRest
   readonly limits: Pick<RuntimeLimits, 'pollMs' | 'retry'>
   readonly clock: Clock

@@ -3,7 +3,7 @@ import type { ResetReason, UpstreamState } from '@shoji/web-contract'
 /** When a worker is connected again. */
 export type Retry = 'now' | 'backoff' | 'slow' | 'listing' | 'never'
 
-export interface EndRule {
+interface EndRule {
   readonly retry: Retry
   /** What viewers are told meanwhile. The code is ours and stable: nothing of the Runtime's wording. */
   readonly upstream: UpstreamState

@@ -5,7 +5,7 @@ import { sliceMembers } from './json-slice.ts'
 
 export type Dialect = 'events-ws' | 'protocol-ws'
 
-export interface EventFrame {
+interface EventFrame {
   readonly kind: 'event'
   readonly event: string
   readonly envelope: Envelope

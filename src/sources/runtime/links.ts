@@ -6,6 +6,7 @@ import { type LinkDeps, WorkerLink } from './worker-link.ts'
 export class Links {
   readonly #deps: LinkDeps
   readonly #signal: AbortSignal
+  readonly #broken: (cause: unknown) => void
   readonly #links = new Map<string, WorkerLink>()
   readonly #running = new Set<Promise<void>>()
   /** Asked for before they were listed. */
@@ -13,10 +14,11 @@ export class Links {
   #admitted: ReadonlySet<string> = new Set()
   #listed: ReadonlyMap<string, ListedWorker> = new Map()
 
-  /** Links end with the signal. */
-  constructor(deps: LinkDeps, signal: AbortSignal) {
+  /** Links end with the signal. `broken` is told of one that ended by a fault in this program. */
+  constructor(deps: LinkDeps, signal: AbortSignal, broken: (cause: unknown) => void) {
     this.#deps = deps
     this.#signal = signal
+    this.#broken = broken
   }
 
   get listed(): ReadonlyMap<string, ListedWorker> {
@@ -76,10 +78,13 @@ export class Links {
     if (known !== undefined && !known.done) return known
     const link = new WorkerLink(listed, this.#admitted.has(listed.worker), this.#deps)
     this.#links.set(listed.worker, link)
-    const running = link.run(this.#signal).finally(() => {
-      this.#running.delete(running)
-      if (this.#links.get(listed.worker) === link) this.#links.delete(listed.worker)
-    })
+    const running = link
+      .run(this.#signal)
+      .catch(this.#broken)
+      .finally(() => {
+        this.#running.delete(running)
+        if (this.#links.get(listed.worker) === link) this.#links.delete(listed.worker)
+      })
     this.#running.add(running)
     return link
   }

@@ -33,7 +33,7 @@ export type Happening =
   | 'garbled'
   | 'closed'
 
-export type Act = 'none' | 'ping' | 'hold' | 'release' | 'hand_on' | 'end'
+type Act = 'none' | 'ping' | 'hold' | 'release' | 'hand_on' | 'end'
 
 export interface Step {
   readonly to: State

@@ -6,7 +6,7 @@ import type { ListedWorker } from '../source.ts'
 import { judgeAnswer } from './answers.ts'
 import type { RuntimeLimits } from './limits.ts'
 
-export interface RestOptions {
+interface RestOptions {
   readonly url: string
   readonly token?: string
   readonly limits: Pick<RuntimeLimits, 'requestMs' | 'bodyBytes' | 'listedWorkers'>
@@ -102,7 +102,11 @@ const readBody = async (response: Response, maxBytes: number): Promise<string> =
 
 export const createRuntimeRest = ({ url, token, limits, clock }: RestOptions): RuntimeRest => {
   const base = url.replace(/\/+$/, '')
-  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  const headers: Record<string, string> = {
+    // A pooled socket of a Runtime that restarted fails in a way that leaves open whether a message arrived.
+    connection: 'close',
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  }
 
   /** Runs one exchange under a deadline that covers the body too; leaves neither timer nor listener. */
   const exchange = async (

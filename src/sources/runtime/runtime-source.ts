@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import { ShojiError } from '../../lib/error.ts'
 import { Slots } from '../../lib/slots.ts'
@@ -65,6 +66,7 @@ class RuntimeSource implements Source {
   readonly #links: Links
   readonly #discovery: Discovery
   readonly #life = new AbortController()
+  #broken: { readonly cause: unknown } | null = null
 
   constructor(config: RuntimeSourceConfig, sink: SourceSink, deps: RuntimeSourceDeps) {
     const runtime = config.id
@@ -100,7 +102,12 @@ class RuntimeSource implements Source {
       pressure: this.#pressure,
       status: this.#status,
     }
-    this.#links = new Links(shared, signal)
+    this.#links = new Links(shared, signal, cause => {
+      this.#broken ??= { cause }
+      this.#life.abort()
+    })
+    // Each connection listens to it, and there may be a thousand.
+    setMaxListeners(0, signal)
     this.#discovery = new Discovery({
       rest: this.#rest,
       limits,
@@ -123,6 +130,7 @@ class RuntimeSource implements Source {
       signal.removeEventListener('abort', end)
       await this.#links.ended()
     }
+    if (this.#broken !== null) throw this.#broken.cause
   }
 
   workers(): readonly ListedWorker[] {

@@ -2,7 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { RuntimeLimits } from './limits.ts'
 import type { State } from './opening.ts'
 
-export interface Watched {
+interface Watched {
   readonly state: State
   readonly paused: boolean
   /** Bytes that came on its socket so far. */

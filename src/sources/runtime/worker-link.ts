@@ -41,7 +41,9 @@ interface Attempt {
   readonly leave: () => void
 }
 
-const listingOf = ({ status, profile }: ListedWorker): string => JSON.stringify([status, profile])
+/** What of a listing is news. Later Runtimes list the activity, which changes with every turn and is none. */
+const listingOf = (listed: ListedWorker | null): string =>
+  listed === null ? '' : JSON.stringify([isAlive(listed.status) ? 'alive' : listed.status, listed.profile])
 
 const NOTHING_OPENED: Omit<Ended, 'code'> = { opened: false, believedAt: null }
 
@@ -81,7 +83,7 @@ export class WorkerLink {
   /** What the newest listing says, null if the worker is not in it. */
   update(listed: ListedWorker | null, admitted: boolean): void {
     const before = this.#listed
-    const news = listed?.status !== before?.status || listed?.profile !== before?.profile
+    const news = listingOf(listed) !== listingOf(before)
     this.#listed = listed
     if (!news && admitted === this.#admitted) return
     this.#admitted = admitted
@@ -169,6 +171,8 @@ export class WorkerLink {
           if (ended.code !== 'route_missing') break
         }
       }
+      const { runtime, events } = this.#deps
+      events.disconnected({ runtime, worker: this.worker, code: ended.code, opened: ended.opened })
       this.#settle(ended, attempt)
       return ended
     } finally {
@@ -234,7 +238,6 @@ export class WorkerLink {
     this.#lingering?.abort()
     signal.removeEventListener('abort', abort)
     pressure.delete(flow)
-    events.disconnected({ ...at, code: ended.code, opened: ended.opened })
     return ended
   }
 
@@ -247,7 +250,7 @@ export class WorkerLink {
     if (rule.upstream === 'gone') this.#stop()
     if (rule.retry === 'listing') {
       const now = this.#listed
-      this.#exhausted = code === 'left' && now !== null ? listingOf(now) : listing
+      this.#exhausted = code === 'left' ? listingOf(now) : listing
     } else if (rule.retry !== 'never') status.set(this.worker, rule.upstream, rule.code)
   }
 
