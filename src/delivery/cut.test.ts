@@ -38,3 +38,8 @@ it('keeps any value under the cap of a frame, whatever it holds', () => {
     { numRuns: 50 },
   )
 })
+
+it('spells odd keys as JSON pointers do', () => {
+  const { cut } = cutLeaves({ 'a/b~c': 'x'.repeat(LEAF_UNITS_MAX + 1) }, '', rest)
+  expect(cut[0]?.at).toBe('/a~1b~0c')
+})

@@ -73,6 +73,9 @@ function visitParts(parts: readonly unknown[], at: string, walk: Walk): unknown 
   return changed ? built : parts
 }
 
+/** A key as a JSON pointer spells it (RFC 6901). */
+const pointerPart = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+
 function visitFields(value: Json, at: string, walk: Walk): unknown {
   const built = Object.create(Object.getPrototypeOf(value)) as Json
   let changed = false
@@ -84,7 +87,7 @@ function visitFields(value: Json, at: string, walk: Walk): unknown {
       continue
     }
     walk.budget.units = Math.max(0, walk.budget.units - name.length)
-    const next = visit(value[name], `${at}/${name}`, walk)
+    const next = visit(value[name], `${at}/${pointerPart(name)}`, walk)
     changed ||= next !== value[name]
     built[name] = next
   }

@@ -86,13 +86,21 @@ export function createDelivery(deps: Deps): Delivery {
 
   const stopHealth = journal.onHealth(health => {
     const since = now()
-    for (const viewer of viewers)
-      for (const runtime of runtimesOf(viewer.audience)) {
-        if (health.state === 'unavailable')
-          tellStatus(viewer, { runtime, upstream: 'journal_unavailable', code: health.code, since })
-        else tellStatus(viewer, deps.upstreams.get(runtime) ?? { runtime, upstream: 'live', since })
-      }
+    for (const viewer of viewers) {
+      tellHealth(viewer)
+      if (health.state !== 'ok') continue
+      for (const runtime of runtimesOf(viewer.audience))
+        tellStatus(viewer, deps.upstreams.get(runtime) ?? { runtime, upstream: 'live', since })
+    }
   })
+
+  function tellHealth(viewer: Viewer): void {
+    const { health } = journal
+    if (health.state === 'ok') return
+    const { code, since } = health
+    for (const runtime of runtimesOf(viewer.audience))
+      tellStatus(viewer, { runtime, upstream: 'journal_unavailable', code, since })
+  }
 
   const timers = [
     setInterval(beat, limits.heartbeatMs),
@@ -165,6 +173,7 @@ export function createDelivery(deps: Deps): Delivery {
     viewer.burst(false)
     for (const change of deps.upstreams.all())
       if (change.upstream !== 'live' && concerns(audience, change)) tellStatus(viewer, change)
+    tellHealth(viewer)
     viewer.state = 'catching_up'
     await catchUp(viewer)
   }
@@ -188,17 +197,38 @@ export function createDelivery(deps: Deps): Delivery {
   /** One consistent cut through all streams of the audience; nothing of it goes out before it is durable. */
   async function startFresh(viewer: Viewer, first: Frame): Promise<void> {
     const { audience } = viewer
-    const { position: cut, states } = ingest.cut([...audience.streams.keys()])
+    const cut = ingest.cut([...audience.streams.keys()])
     await viewer.send([first], viewer.position)
-    await journal.durable(cut)
+    const whole = await durable(cut.position)
     // The newest entries can turn out to be repetitions: they are not stored, and no cursor may name them.
-    const position = asSeq(Math.min(cut, journal.head))
+    const position = asSeq(Math.min(cut.position, journal.head))
     for (const sight of [...audience.streams.values()]) {
-      const open = states.get(sight.record.id) ?? (await recoverOpenState(journal, sight.record, position))
+      const known = whole ? cut.states.get(sight.record.id) : undefined
+      const open = known ?? (await recoverOpenState(journal, sight.record, position))
       if (viewer.closed || open.replacing === 0) continue
       await viewer.send([await snapshotFrame(folding, audience, sight, position, open)], viewer.position)
     }
     await viewer.send([caughtUp(folding, audience, position)], position)
+  }
+
+  /** Waits until it is so; false where the journal can't be written, and nobody knows for how long. */
+  async function durable(seq: Seq): Promise<boolean> {
+    if (seq <= journal.head) return true
+    const givingUp = new AbortController()
+    const { signal } = givingUp
+    const stop = journal.onHealth(({ state }) => {
+      if (state === 'unavailable') givingUp.abort()
+    })
+    if (journal.health.state === 'unavailable') givingUp.abort()
+    try {
+      await journal.durable(seq, signal)
+      return true
+    } catch (error) {
+      if (signal.aborted) return false
+      throw error
+    } finally {
+      stop()
+    }
   }
 
   /**
@@ -217,11 +247,15 @@ export function createDelivery(deps: Deps): Delivery {
       const { runtime, worker, lastDeleted } = record
       if (viewer.expired.get(id)?.lastDeleted === lastDeleted) continue
       told = true
+      const { position: cut, states } = ingest.cut([id])
+      const whole = await durable(cut)
       const page = await journal.readAfter([id], position, { maxRows: 1, maxBytes: 1 })
       const replaced = page.entries[0]?.context.replaces === true
       viewer.expired.set(id, { lastDeleted, replaced })
       if (replaced) continue
-      const open = await recoverOpenState(journal, record, lastDeleted)
+      // Where nothing is kept there is nothing to fold, and what is open is still known as of the cut.
+      const known = whole && page.entries.length === 0 ? states.get(id) : undefined
+      const open = known ?? (await recoverOpenState(journal, record, lastDeleted))
       await viewer.send(
         [
           { event: 'reset', data: { runtime, worker, reason: 'cursor_expired' } },

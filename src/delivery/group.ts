@@ -87,6 +87,8 @@ export class Group {
       .catch(() => this.#dissolve())
       .finally(() => {
         this.#work = null
+        // What came when the work had ended and this was not yet known.
+        if (this.#waiting.length > 0 && this.members.size > 0) this.#begin(this.#catchUp())
       })
   }
 

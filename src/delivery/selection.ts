@@ -104,8 +104,10 @@ export function viewsOf(audience: Audience, known: readonly KnownWorker[]): Work
   }
   if (selection.kind === 'worker') return [tell(selection)]
   if (selection.kind === 'workers') return selection.workers.map(tell)
+  // In an order of their own: a worker that moves within the list is no news.
   return known
     .filter(k => k.runtime === selection.runtime)
+    .sort((a, b) => (a.worker < b.worker ? -1 : 1))
     .map(tell)
     .filter(v => !('state' in v))
 }

@@ -1,7 +1,7 @@
 import { Hono } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
 import { hostAllowed, originAllowed } from '../identity/who.ts'
 import { ShojiError } from '../lib/error.ts'
+import { refuseLargeBody } from './body.ts'
 import type { Ctx, Env, HttpDeps } from './context.ts'
 import { toProblem } from './errors.ts'
 import { commandRoutes } from './routes/commands.ts'
@@ -10,6 +10,13 @@ import { healthRoutes } from './routes/health.ts'
 import { historyRoutes } from './routes/history.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { workerRoutes } from './routes/workers.ts'
+
+/** What pages of listed origins may send: a token and a position, never a cookie. */
+const PREFLIGHT = {
+  'access-control-allow-methods': 'GET, POST, DELETE',
+  'access-control-allow-headers': 'authorization, content-type, last-event-id, idempotency-key',
+  'access-control-max-age': '600',
+}
 
 /** The whole API. Who may call from where is decided first, then who is asking, then what they may see. */
 export function createApp(deps: HttpDeps, pages?: Hono<Env>): Hono<Env> {
@@ -42,17 +49,15 @@ export function createApp(deps: HttpDeps, pages?: Hono<Env>): Hono<Env> {
     if (origin !== undefined && deps.rules.corsOrigins.includes(origin)) {
       c.header('access-control-allow-origin', origin)
       c.header('vary', 'origin')
+      // A preflight carries no credentials; it is answered alike for all there is and is not.
+      if (c.req.method === 'OPTIONS') return c.body(null, 204, PREFLIGHT)
     }
+    return next()
+  })
+  app.use('/api/*', async (c, next) => {
+    refuseLargeBody(c, deps.limits.requestBytes)
     await next()
   })
-  app.use(
-    '/api/*',
-    bodyLimit({
-      maxSize: deps.limits.requestBytes,
-      onError: c =>
-        problem(c as unknown as Ctx, new ShojiError('payload_too_large', 'the body is too large')),
-    }),
-  )
   app.route('/', sessionRoutes(deps))
   app.use('/api/*', async (c, next) => {
     const found = await deps.identify({ method: c.req.method, headers: c.req.raw.headers })

@@ -6,6 +6,7 @@ const SEEN_AS: Readonly<Record<(typeof INTERNAL_CODES)[number], ProblemCode>> = 
   config_invalid: 'internal',
   config_unreadable: 'internal',
   secret_unresolved: 'internal',
+  address_unusable: 'internal',
   data_dir_locked: 'internal',
   data_dir_unusable: 'journal_unavailable',
   journal_damaged: 'journal_unavailable',

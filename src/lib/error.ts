@@ -8,6 +8,7 @@ export const INTERNAL_CODES = [
   'config_invalid',
   'config_unreadable',
   'secret_unresolved',
+  'address_unusable',
   'data_dir_locked',
   'data_dir_unusable',
   'journal_damaged',

@@ -28,6 +28,8 @@ export interface Chromium extends AsyncDisposable {
   readonly context: BrowserContext
   /** A new tab of this browser. */
   tab(url: string): Promise<WatchedPage>
+  /** Closes every tab, so that the next test begins with none. */
+  closeTabs(): Promise<void>
 }
 
 /** A browser with a profile of its own, closed and wiped at the end of the block. */
@@ -53,6 +55,15 @@ export async function launchChromium(): Promise<Chromium> {
       page.on('pageerror', error => void complaints.push(String(error)))
       await page.goto(url)
       return { page, complaints }
+    },
+    async closeTabs() {
+      // The first is the browser's own; without any it would end.
+      await Promise.all(
+        context
+          .pages()
+          .slice(1)
+          .map(page => page.close()),
+      )
     },
     async [Symbol.asyncDispose]() {
       await context.close()

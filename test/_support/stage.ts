@@ -1,7 +1,14 @@
 /** Delivery on real sockets before a real journal that can be slowed: for races that a whole server would hide. */
-import { createServer, get } from 'node:http'
+import { createServer, get, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { CLASSES, type Frame, type WorkerView } from '@shoji/web-contract'
+import {
+  CLASSES,
+  type ClientState,
+  emptyClientState,
+  type Frame,
+  reduce,
+  type WorkerView,
+} from '@shoji/web-contract'
 import { createParser } from 'eventsource-parser'
 import { createDelivery, type Delivery, type DeliveryLimits } from '../../src/delivery/delivery.ts'
 import { type Audience, createAudience, type Selection } from '../../src/delivery/selection.ts'
@@ -135,6 +142,7 @@ export class StageViewer {
   ended = false
   #wake: (() => void)[] = []
   readonly #request: ReturnType<typeof get>
+  #response: IncomingMessage | undefined
 
   constructor(at: URL, seqOf: (id: string) => Seq) {
     let inBurst = false
@@ -151,6 +159,7 @@ export class StageViewer {
       },
     })
     this.#request = get(at, { agent: false }, response => {
+      this.#response = response
       response.setEncoding('utf8')
       response.on('data', (chunk: string) => parser.feed(chunk))
       response.on('close', () => this.#end())
@@ -170,6 +179,20 @@ export class StageViewer {
     }
     clearTimeout(timer)
     return this
+  }
+
+  /** All frames so far, reduced. */
+  get state(): ClientState {
+    return this.frames.reduce(reduce, emptyClientState())
+  }
+
+  /** Stops reading: the server's writes pile up in the sockets between. */
+  pause(): void {
+    this.#response?.pause()
+  }
+
+  resume(): void {
+    this.#response?.resume()
   }
 
   close(): void {

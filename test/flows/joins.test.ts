@@ -47,6 +47,119 @@ it(`case 5: of ${ROUNDS} viewers who subscribe with a cursor while entries are c
       viewer.close()
     }
   }
+  const streams = workers.map(worker => worker.writer.record.id)
+  const page = await stage.journal.readAfter(streams, start, { maxRows: 1e6, maxBytes: 1e9 })
+  // But for the first: what it began with.
+  expect(witness.seqs.slice(1), `seed ${seed}`).toEqual(page.entries.map(entry => entry.seq))
+})
+
+it('case 5: viewers who come without a cursor while entries are committed all end in the same state', {
+  timeout: 120_000,
+}, async () => {
+  const seed = Math.floor(Math.random() * 2 ** 32)
+  const random = seededRandom(seed)
+  await using stage = await openStage({ wrap: journal => withDelays(journal, random) })
+  const workers = [await stage.worker('a'), await stage.worker('b'), await stage.worker('c')]
+  for (let round = 0; round < 20; round++) {
+    const viewers = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const worker = workers[Math.floor(random() * workers.length)]!
+        await pause(random)
+        if (random() < 0.05) worker.begin()
+        else if (random() < 0.2) worker.say(`text ${Math.floor(random() * 1e9)}`)
+        else if (random() < 0.1) worker.event('text_done', { text: `done ${Math.floor(random() * 1e9)}` })
+        else worker.delta(`${Math.floor(random() * 100)} `)
+        return stage.connect()
+      }),
+    )
+    for (const worker of workers) worker.say(`end ${round}`)
+    for (const viewer of viewers) {
+      const all = (v: StageViewer): boolean =>
+        Object.values(v.state.workers).filter(w => JSON.stringify(w.state.items).includes(`"end ${round}"`))
+          .length === workers.length
+      await viewer.until(all, `seed ${seed}: the end of round ${round}`)
+    }
+    const [first, ...others] = viewers.map(viewer => viewer.state.workers)
+    for (const other of others) expect(Object.keys(other)).toEqual(Object.keys(first!))
+    for (const other of others)
+      for (const [name, entry] of Object.entries(first!))
+        expect(other[name]?.state, `seed ${seed}`).toEqual(entry.state)
+    for (const viewer of viewers) viewer.close()
+  }
+})
+
+it('delivers to viewers who stop reading and go on at any moment what they missed, once and in order', {
+  timeout: 120_000,
+}, async () => {
+  const seed = Math.floor(Math.random() * 2 ** 32)
+  const random = seededRandom(seed)
+  // One buffer that holds a burst and one that holds next to nothing.
+  for (const bufferedBytes of [4 * 1024 * 1024, 20_000]) {
+    await using stage = await openStage({ limits: { bufferedBytes, heartbeatMs: 20 } })
+    const worker = await stage.worker('w')
+    using witness = stage.connect()
+    const slow = Array.from({ length: 5 }, () => stage.connect())
+    for (const viewer of [witness, ...slow])
+      await viewer.until(v => v.frames.some(f => f.event === 'caught_up'), 'the head')
+    const padding = 'x'.repeat(100_000)
+    for (let n = 0; n < 400; n++) {
+      const viewer = slow[Math.floor(random() * slow.length)]!
+      if (random() < 0.5) viewer.pause()
+      else viewer.resume()
+      if (random() < 0.02) worker.begin()
+      else worker.say(random() < 0.5 ? `${n}` : `${n} ${padding}`)
+      if (random() < 0.3) await stage.journal.durable(stage.ingest.position)
+    }
+    worker.say('the end')
+    await witness.until(sawText('the end'), `seed ${seed}: the witness`)
+    for (const viewer of slow) {
+      viewer.resume()
+      await viewer.until(v => v.seqs.at(-1) === witness.seqs.at(-1), `seed ${seed}: a slow viewer`)
+      expect(viewer.seqs, `seed ${seed}, ${bufferedBytes} bytes`).toEqual(witness.seqs)
+      viewer.close()
+    }
+  }
+})
+
+it('shows what is durable to those who come while the journal cannot be written, and the rest when it can', async () => {
+  await using stage = await openStage()
+  const worker = await stage.worker('w')
+  worker.say('durable')
+  await stage.journal.durable(stage.ingest.position)
+  const healthy = new Promise<void>(resolve => {
+    const stop = stage.journal.onHealth(health => {
+      if (health.state !== 'ok') return
+      stop()
+      resolve()
+    })
+  })
+  const failed = new Promise<void>(resolve => {
+    const stop = stage.journal.onHealth(({ state }) => {
+      if (state === 'ok') return
+      stop()
+      resolve()
+    })
+  })
+  await stage.journal.faults.limitPages(0)
+  worker.say(`under way ${'x'.repeat(200_000)}`)
+  const waiting = stage.connect()
+  await failed
+  using late = stage.connect()
+  for (const viewer of [waiting, late]) {
+    await viewer.until(v => v.frames.some(f => f.event === 'caught_up'), 'what is durable')
+    expect(JSON.stringify(viewer.frames)).toContain('durable')
+    expect(JSON.stringify(viewer.frames)).not.toContain('under way')
+    await viewer.until(v => v.frames.some(f => f.event === 'status'), 'why')
+    expect(viewer.frames.at(-1)?.data).toMatchObject({ runtime: 'rt', upstream: 'journal_unavailable' })
+  }
+  await stage.journal.faults.limitPages(null)
+  await healthy
+  worker.say('the end')
+  for (const viewer of [waiting, late]) {
+    await viewer.until(sawText('the end'), 'the rest')
+    expect(viewer.frames.filter(f => f.event === 'envelope')).toHaveLength(2)
+  }
+  waiting.close()
 })
 
 it('case 88: an entry committed between an empty page and the wait for the next is delivered', async () => {

@@ -260,6 +260,29 @@ it('refuses a body beyond its bound, told or in pieces', async () => {
   expectProblem(await ask(COMMANDS, { method: 'POST', headers, body, chunked: true }), 'payload_too_large')
 })
 
+it('takes a body in pieces, and requests without a body or a length', async () => {
+  const headers = { ...admin, ...json }
+  const body = '{"command":"format.disk"}'
+  expectProblem(await ask(COMMANDS, { method: 'POST', headers, body, chunked: true }), 'command_unknown')
+  expectProblem(await ask(COMMANDS, { method: 'POST', headers, body: '', chunked: true }), 'bad_request')
+  expectProblem(await ask(COMMANDS, { method: 'POST', headers }), 'bad_request')
+  const session = await ask('/api/session', {
+    method: 'POST',
+    headers: json,
+    body: JSON.stringify({ token: TOKENS.guest }),
+    chunked: true,
+  })
+  expect(session.status).toBe(201)
+  expect((await ask('/api/session', { method: 'DELETE' })).status).toBe(204)
+  expectProblem(
+    await ask('/api/session', { method: 'POST', headers: json, body: '{"token":7}' }),
+    'bad_request',
+  )
+  expectProblem(await ask('/api/session', { method: 'POST', headers: json, body: '{' }), 'bad_request')
+  for (const method of ['OPTIONS', 'DELETE', 'PROPFIND'])
+    expectProblem(await ask('/api/runtimes', { method }), 'unauthenticated')
+})
+
 it('refuses a command that is not granted before its form is told', async () => {
   const body = '{"command":"input.user","content":"x"}'
   expectProblem(

@@ -1,6 +1,7 @@
 import { commandRequestSchema } from '@shoji/web-contract'
 import { Hono } from 'hono'
 import { ShojiError } from '../../lib/error.ts'
+import { readJsonBody } from '../body.ts'
 import type { Env, HttpDeps } from '../context.ts'
 import { findWorker } from '../find.ts'
 
@@ -10,11 +11,7 @@ export function commandRoutes(deps: HttpDeps): Hono<Env> {
   app.post('/api/runtimes/:runtime/workers/:worker/commands', async c => {
     const { runtime, worker } = c.req.param()
     const { worker: known, view } = findWorker(deps, c.var.subject, runtime, worker)
-    if (!/^application\/json\b/i.test(c.req.header('content-type') ?? ''))
-      throw new ShojiError('unsupported_media_type', 'send JSON')
-    const body: unknown = await c.req.json().catch(() => {
-      throw new ShojiError('bad_request', 'the body is not JSON')
-    })
+    const body = await readJsonBody(c, deps.limits.requestBytes)
     const request = commandRequestSchema.safeParse(body)
     if (!request.success) throw new ShojiError('command_unknown', 'no command this server knows')
     if (!view.commands.includes(request.data.command))

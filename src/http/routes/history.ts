@@ -85,7 +85,8 @@ const notFound = (): ShojiError => new ShojiError('item_not_found', 'no such ite
 /** The leaf that a JSON pointer names. Own fields alone: no pointer reaches a prototype. */
 function leafAt(item: unknown, at: string): unknown {
   let value: unknown = item
-  for (const part of at.split('/').slice(1)) {
+  for (const escaped of at.split('/').slice(1)) {
+    const part = escaped.replaceAll('~1', '/').replaceAll('~0', '~')
     if (Array.isArray(value)) value = /^\d{1,6}$/.test(part) ? value[Number(part)] : undefined
     else value = Object.hasOwn(asRecord(value), part) ? asRecord(value)[part] : undefined
   }

@@ -1,5 +1,6 @@
 import { Hono } from 'hono'
 import { ShojiError } from '../../lib/error.ts'
+import { readJsonBody } from '../body.ts'
 import type { Ctx, Env, HttpDeps } from '../context.ts'
 
 /** Browser sign-in: a token for a cookie that scripts can't read. */
@@ -8,9 +9,7 @@ export function sessionRoutes(deps: HttpDeps): Hono<Env> {
   const caller = (c: Ctx) => ({ method: c.req.method, headers: c.req.raw.headers })
 
   app.post('/api/session', async c => {
-    const type = c.req.header('content-type') ?? ''
-    if (!/^application\/json\b/i.test(type)) throw new ShojiError('unsupported_media_type', 'send JSON')
-    const body: unknown = await c.req.json().catch(() => null)
+    const body = await readJsonBody(c, deps.limits.requestBytes)
     const token = typeof body === 'object' && body !== null && 'token' in body ? body.token : undefined
     if (typeof token !== 'string') throw new ShojiError('bad_request', 'the body is {"token":"…"}')
     const headers = new Headers({ authorization: `Bearer ${token.slice(0, 4_096)}` })
