@@ -1,5 +1,6 @@
 import type { Frame } from '@shoji/web-contract'
 import type { Entry, Seq, StreamId } from '../journal/entry.ts'
+import type { Commit } from '../journal/journal.ts'
 import { burstFrames, type Folding, fold, isBurst } from './fold.ts'
 import { encode } from './frames.ts'
 import type { Audience } from './selection.ts'
@@ -157,4 +158,15 @@ export class Group {
       if (page.atHead && page.through === journal.head) this.#behind = false
     }
   }
+}
+
+/** Once for all groups. */
+export function indexCommit(commit: Commit): IndexedCommit {
+  const byStream = new Map<StreamId, Entry[]>()
+  for (const entry of commit.entries) {
+    const list = byStream.get(entry.stream)
+    if (list === undefined) byStream.set(entry.stream, [entry])
+    else list.push(entry)
+  }
+  return { after: commit.after, head: commit.head, byStream }
 }
