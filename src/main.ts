@@ -6,15 +6,21 @@ import { type CliIo, EXIT, runCli } from './cli/run.ts'
 import { serve } from './cli/serve.ts'
 import { environment } from './config/environment.ts'
 
+/** Ctrl-C reaches every process of a terminal, and npm passes its own on: one wish can come twice. */
+const SAME_WISH_MS = 500
+
 /**
  * The first signal asks for an orderly end, the second ends at once. Commands that never look at the signal
  * are ended by it as any program is.
  */
 function untilAsked(): AbortSignal {
   const asked = new AbortController()
+  let askedAtMs = Number.POSITIVE_INFINITY
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.on(signal, () => {
-      if (asked.signal.aborted) process.exit(130)
+      if (performance.now() - askedAtMs > SAME_WISH_MS) process.exit(130)
+      if (asked.signal.aborted) return
+      askedAtMs = performance.now()
       asked.abort()
     })
   return asked.signal

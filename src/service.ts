@@ -1,7 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { createAdaptorServer } from '@hono/node-server'
 import type { Hono } from 'hono'
 import type { Config } from './config/config.ts'
 import { createDelivery } from './delivery/delivery.ts'
@@ -10,6 +7,7 @@ import { createLists } from './delivery/lists.ts'
 import { type KnownWorker, viewsOf } from './delivery/selection.ts'
 import { createApp } from './http/app.ts'
 import type { Env } from './http/context.ts'
+import { openHttpServer } from './http/server.ts'
 import { createAuthenticator } from './identity/authenticator.ts'
 import { sessionCookie } from './identity/cookie.ts'
 import { createIdentify } from './identity/identify.ts'
@@ -18,7 +16,7 @@ import type { CallerRules } from './identity/who.ts'
 import { createCursors } from './journal/cursor.ts'
 import { createIngest } from './journal/ingest.ts'
 import type { JournalStats } from './journal/journal.ts'
-import { type JournalOptions, openJournal } from './journal/sqlite/journal.ts'
+import { type JournalOptions, openJournal, type SqliteJournal } from './journal/sqlite/journal.ts'
 import { ShojiError } from './lib/error.ts'
 import { isLoopback } from './lib/loopback.ts'
 import { createObservability } from './observability/events.ts'
@@ -36,6 +34,9 @@ import { createUpstreams } from './sources/upstreams.ts'
 /** What tests and benches may replace. */
 export interface Overrides {
   readonly journal?: Partial<JournalOptions>
+  /** Hands out the journal while it is served from: for faults and deletions under load. */
+  readonly onJournal?: (journal: SqliteJournal) => void
+  readonly retainEveryMs?: number
   readonly runtimeLimits?: Partial<RuntimeLimits>
   readonly random?: () => number
   /** Further pages beside the API: the demo's. */
@@ -54,7 +55,6 @@ export interface Service {
 }
 
 const RETAIN_EVERY_MS = 60_000
-const HEADER_BYTES_MAX = 16 * 1024
 
 /** The one file that knows every stage. Rejects where something is not right at the start, leaving nothing open. */
 export async function startService(config: Config, log: Logger, overrides: Overrides = {}): Promise<Service> {
@@ -62,7 +62,12 @@ export async function startService(config: Config, log: Logger, overrides: Overr
   const random = overrides.random ?? Math.random
   const policy = await loadPolicy(config)
   const observability = createObservability(log)
-  const journal = await openJournal({ dataDir: config.dataDir, ...overrides.journal })
+  const server = await openHttpServer(config.listen)
+  const journal = await openJournal({ dataDir: config.dataDir, ...overrides.journal }).catch(error => {
+    void server.close()
+    throw error
+  })
+  overrides.onJournal?.(journal)
   const ending = new AbortController()
   try {
     const { neverStore } = config.journal
@@ -130,7 +135,7 @@ export async function startService(config: Config, log: Logger, overrides: Overr
     let stopping = false
     const app = createApp(
       {
-        ...identityDeps(config, now),
+        ...identityDeps(config, server.port, now),
         policy: () => policy,
         delivery,
         folding,
@@ -161,27 +166,30 @@ export async function startService(config: Config, log: Logger, overrides: Overr
       },
       overrides.pages,
     )
-    const server = await listen(app, config)
-    const answering = new Set<unknown>()
-    server.on('request', (_, response) => {
-      answering.add(response)
-      response.once('close', () => answering.delete(response))
-    })
-    const { port } = server.address() as AddressInfo
+    server.serve((request, env) => app.fetch(request, env))
     const running = [...sources.values()].map(async source => {
       await overrides.sourcesAfter
       await source
         .run(ending.signal)
         .catch(error => log.error({ err: error, runtime: source.runtime }, 'source ended'))
     })
+    let retaining = false
     const retention = setInterval(() => {
-      void retain(journal, config, now()).catch(error => log.error({ err: error }, 'retention failed'))
-    }, RETAIN_EVERY_MS)
+      // One pass at a time: half of a large journal takes longer than the pause between two.
+      if (retaining || stopping || journal.health.state !== 'ok') return
+      retaining = true
+      void retain(journal, config, now())
+        .catch(error => stopping || log.error({ err: error }, 'retention failed'))
+        .finally(() => {
+          retaining = false
+        })
+    }, overrides.retainEveryMs ?? RETAIN_EVERY_MS)
     retention.unref()
+    const { url, port } = server
     log.info({ port, policy: policy.hash }, 'serving')
 
     return {
-      url: `http://${hostInUrl(config.listen.host)}:${port}`,
+      url,
       port,
       policyHash: policy.hash,
       stats: () => journal.stats(),
@@ -191,17 +199,18 @@ export async function startService(config: Config, log: Logger, overrides: Overr
         delivery.drain('shutdown', 5_000)
         ending.abort()
         await Promise.race([
-          Promise.all([...running, closeServer(server, answering)]),
+          Promise.all([...running, server.close()]),
           new Promise(resolve => setTimeout(resolve, config.shutdown.graceMs / 2).unref()),
         ])
         delivery.stop()
-        server.closeAllConnections()
+        server.destroy()
         await journal.close()
         log.info({}, 'stopped')
       },
     }
   } catch (error) {
     ending.abort()
+    void server.close()
     await journal.close()
     throw error
   }
@@ -212,9 +221,9 @@ async function loadPolicy(config: Config): Promise<CompiledPolicy> {
   return (await loadPolicyFile(config.policy.file)).policy
 }
 
-function identityDeps(config: Config, now: () => number) {
+function identityDeps(config: Config, port: number, now: () => number) {
   const { publicOrigin } = config
-  const cookie = sessionCookie({ publicOrigin, port: config.listen.port })
+  const cookie = sessionCookie({ publicOrigin, port })
   const rules: CallerRules = {
     publicOrigin,
     hosts: config.hosts,
@@ -262,45 +271,7 @@ function statusOf(
   return level === 'mask' ? '' : status(worker.stream.id)
 }
 
-async function retain(
-  journal: Awaited<ReturnType<typeof openJournal>>,
-  config: Config,
-  now: number,
-): Promise<void> {
+async function retain(journal: SqliteJournal, config: Config, now: number): Promise<void> {
   const { ageMs, maxBytes, maxEntries } = config.journal.retain
   await journal.retain({ maxAgeMs: ageMs, maxBytes, maxEntries }, now)
 }
-
-async function listen(app: Hono<Env>, config: Config): Promise<Server> {
-  const server = createAdaptorServer({
-    fetch: app.fetch,
-    // Its own Response would answer once more where a stream has written the answer itself.
-    overrideGlobalObjects: false,
-    serverOptions: { maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: 5_000, noDelay: true },
-  }) as Server
-  server.headersTimeout = 10_000
-  server.requestTimeout = 30_000
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(config.listen.port, config.listen.host, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
-  return server
-}
-
-/** Ends when the last answer is out. Connections kept alive without a request are not waited for. */
-function closeServer(server: Server, answering: ReadonlySet<unknown>): Promise<void> {
-  return new Promise(resolve => {
-    const idle = setInterval(() => {
-      if (answering.size === 0) server.closeAllConnections()
-    }, 20)
-    server.close(() => {
-      clearInterval(idle)
-      resolve()
-    })
-  })
-}
-
-const hostInUrl = (host: string): string => (host.includes(':') ? `[${host}]` : host)

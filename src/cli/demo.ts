@@ -76,6 +76,7 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> =>
     }
     const timer = setTimeout(end, ms)
     signal.addEventListener('abort', end)
+    if (signal.aborted) end()
   })
 
 function welcome(url: string, { viewers }: DemoFiles, answering: string, replayed: string): string {

@@ -129,7 +129,9 @@ export class VerbatimRuntime implements AsyncDisposable {
       const connection = this.#next(request.url ?? '/')
       if (!connection || connection.refused) {
         socket.on('error', () => socket.destroy())
-        socket.end(rawAnswer(connection?.refused ? answerOf(connection.refused) : this.#notThere(request.url)))
+        socket.end(
+          rawAnswer(connection?.refused ? answerOf(connection.refused) : this.#notThere(request.url)),
+        )
         return
       }
       this.#upgraded.add(socket)

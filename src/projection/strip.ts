@@ -157,7 +157,15 @@ export function createStrip(classes: readonly Class[]): Strip {
       for (const scope of state.scopes.values())
         if (scope.worker !== undefined) scope.worker = asRecord(build(internalWorkerShape, scope.worker))
     }
-    if (removed.has('tool_call')) for (const call of state.calls.values()) call.tool = null
+    if (!removed.has('tool_call')) return
+    for (const call of state.calls.values()) call.tool = null
+    for (const [id, { stdout, stderr, ...command }] of state.commands)
+      state.commands.set(id, {
+        ...command,
+        tool: null,
+        ...(stdout && { stdout: { ...stdout, tool: null } }),
+        ...(stderr && { stderr: { ...stderr, tool: null } }),
+      })
   }
 
   return {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { scriptedAgent } from '../../src/embedded-runtime/scripted-agent.ts'
+import { buildConsole, buildServer } from '../_support/build.ts'
 import { type Chromium, launchChromium } from '../_support/chromium.ts'
 import {
   press,
@@ -9,6 +10,7 @@ import {
   untilConnection,
   untilShown,
 } from '../_support/demo-page.ts'
+import { startDemo } from '../_support/demo-process.ts'
 import { done, tell } from '../_support/flow.ts'
 
 let chromium: Chromium
@@ -44,6 +46,23 @@ describe('the demo page', () => {
       expect(shown).toContain(bar)
     expect(await page.isDisabled('.pane[data-viewer="guest"] textarea')).toBe(true)
     expect(complaints).toEqual([])
+  })
+
+  it('comes up with the demo as it is installed, and both viewers see the answer to what one says', async () => {
+    await Promise.all([buildServer(), buildConsole()])
+    using demo = await startDemo('--port', '0')
+    const { page, complaints } = await chromium.tab(demo.url)
+    for (const viewer of ['ana', 'guest']) await untilConnection(page, viewer, 'live')
+    await sayIn(page, 'ana', 'plain words')
+    for (const viewer of ['ana', 'guest']) await untilShown(page, viewer, 'You said “plain words”. I looked')
+    const texts = async (viewer: string) => (await transcriptOf(page, viewer)).map(([, text]) => text).join()
+    expect(await texts('ana')).toContain('The user says: plain words')
+    expect(await texts('guest')).not.toContain('The user says')
+    expect(complaints).toEqual([])
+    await page.selectOption('#worker', { index: 1 })
+    await untilShown(page, 'guest', 'scenario:')
+    expect(await texts('ana')).not.toContain('plain words')
+    await page.close()
   })
 
   it('resumes a dropped viewer with all that happened meanwhile, once', async () => {

@@ -1,7 +1,14 @@
-import { expect, it } from 'vitest'
-import { launchChromium } from '../_support/chromium.ts'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { type Chromium, launchChromium } from '../_support/chromium.ts'
 import { clientPages, startClient, stateIn, untilConnected, untilIn } from '../_support/client-page.ts'
 import { delta, done, QUICK, startFlow, stateOf, tell } from '../_support/flow.ts'
+
+let chromium: Chromium
+beforeAll(async () => {
+  chromium = await launchChromium()
+})
+afterEach(() => chromium.closeTabs())
+afterAll(() => chromium?.[Symbol.asyncDispose]())
 
 const ODD = [
   'a\rb',
@@ -27,7 +34,6 @@ const ODD = [
 for (const transport of ['fetch', 'eventsource'] as const)
   it(`a browser's state by ${transport} holds odd texts as the Runtime said them`, async () => {
     await using flow = await startFlow({ overrides: { ...QUICK, pages: await clientPages() } })
-    await using chromium = await launchChromium()
     const { page, complaints } = await chromium.tab(flow.shoji.url)
     await startClient(page, { selection: { runtime: 'rt' }, transport })
     await untilConnected(page)

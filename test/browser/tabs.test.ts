@@ -1,9 +1,15 @@
-import { expect, it } from 'vitest'
-import { launchChromium, type WatchedPage } from '../_support/chromium.ts'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type Chromium, launchChromium, type WatchedPage } from '../_support/chromium.ts'
 import { clientPages, startClient, stateIn, untilConnected, untilIn } from '../_support/client-page.ts'
 import { startCuttingProxy } from '../_support/cutting-proxy.ts'
 import { press, startDemoFlow, transcriptOf, untilConnection, untilShown } from '../_support/demo-page.ts'
 import { eventually, QUICK, startFlow, stateOf, tell } from '../_support/flow.ts'
+
+let chromium: Chromium
+beforeAll(async () => {
+  chromium = await launchChromium()
+})
+afterAll(() => chromium?.[Symbol.asyncDispose]())
 
 const VIEWERS = ['admin', 'guest'] as const
 
@@ -14,7 +20,6 @@ const ofThePage = ({ complaints }: WatchedPage): string[] =>
 it('the eighth tab of the page works on plain HTTP/1.1, and so do the others when the first closes', async () => {
   await using flow = await startDemoFlow()
   await using proxy = await startCuttingProxy(flow.shoji.url)
-  await using chromium = await launchChromium()
   const tabs: WatchedPage[] = []
   for (let i = 0; i < 8; i++) {
     const tab = await chromium.tab(proxy.url)
@@ -38,12 +43,13 @@ it('the eighth tab of the page works on plain HTTP/1.1, and so do the others whe
   const [first, ...others] = await Promise.all(open.map(({ page }) => transcriptOf(page, 'guest')))
   for (const other of others) expect(other).toEqual(first)
   for (const tab of open) expect(tab.complaints).toEqual([])
+  await chromium.closeTabs()
 })
 
-it('a tab that closes leaves the stream, and the last of them takes it with it', async () => {
+// The others wait more than they do: side by side, each with a server and pages of its own.
+it.concurrent('a tab that closes leaves the stream, and the last of them takes it with it', async () => {
   await using flow = await startDemoFlow()
   await using proxy = await startCuttingProxy(flow.shoji.url)
-  await using chromium = await launchChromium()
   const [stays, goes] = [await chromium.tab(proxy.url), await chromium.tab(proxy.url)]
   for (const { page } of [stays, goes])
     for (const viewer of VIEWERS) await untilConnection(page, viewer, 'live')
@@ -58,10 +64,9 @@ it('a tab that closes leaves the stream, and the last of them takes it with it',
   await untilShown(stays.page, 'admin', 'to the one that stays')
 })
 
-it('every pane recovers by itself from a server that was away, and says so meanwhile', async () => {
+it.concurrent('every pane recovers by itself from a server that was away, and says so meanwhile', async () => {
   await using flow = await startDemoFlow()
   await using proxy = await startCuttingProxy(flow.shoji.url)
-  await using chromium = await launchChromium()
   const tabs = [await chromium.tab(proxy.url), await chromium.tab(proxy.url)]
   for (const { page } of tabs) for (const viewer of VIEWERS) await untilConnection(page, viewer, 'live')
   tell(flow.worker, 'before')
@@ -104,16 +109,15 @@ it('every pane recovers by itself from a server that was away, and says so meanw
   expect(shown).toEqual(texts)
 })
 
-it.each([false, true])(
+it.concurrent.each([false, true])(
   'a client (shared: %s) notices within three beats that nothing passes any more, and repairs itself',
   async shared => {
-    const heartbeatMs = 400
+    const heartbeatMs = 600
     await using flow = await startFlow({
       extra: `stream: { heartbeat_ms: ${heartbeatMs} }`,
       overrides: { ...QUICK, pages: await clientPages() },
     })
     await using proxy = await startCuttingProxy(flow.shoji.url)
-    await using chromium = await launchChromium()
     const { page } = await chromium.tab(proxy.url)
     await startClient(page, { selection: { runtime: 'rt' }, shared })
     await untilConnected(page)

@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { CLASSES, type Class } from '@shoji/web-contract'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { asSeq } from '../../src/journal/entry.ts'
 import type { Strip } from '../../src/journal/ingest.ts'
+import { encodeOpenState } from '../../src/journal/open-state.ts'
 import { asArray, asRecord, asText, isRecord, type Json } from '../../src/lib/json.ts'
 import { createStrip } from '../../src/projection/strip.ts'
 import {
@@ -324,7 +326,17 @@ it('takes what must not be stored out of a state that an earlier process has sto
       },
     },
   ])
-  const open = (await world.ingest.cut([record.id])).states.get(record.id)!
-  createStrip(['workspace']).open(open)
+  const open = world.ingest.cut([record.id]).states.get(record.id)!
+  open.calls.set('c', { key: { seq: asSeq(1), index: 0 }, id: 'c', tool: 'GONE', seen: [], open: true })
+  const block = { key: { seq: asSeq(2), index: 0 }, item: { seq: asSeq(1), index: 0 }, seen: [] }
+  open.commands.set('k', {
+    item: block.item,
+    tool: 'GONE',
+    seen: [],
+    stdout: { ...block, kind: 'stdout', tool: 'GONE' },
+  })
+  createStrip(['workspace', 'tool_call']).open(open)
   expect(open.greeting).toEqual({ cwd: '', worker_name: 'w' })
+  expect(encodeOpenState(open)).not.toContain('GONE')
+  expect(open.commands.get('k')?.stdout).toMatchObject({ kind: 'stdout', tool: null })
 })

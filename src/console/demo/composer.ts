@@ -21,7 +21,7 @@ export function composer(send: (content: string) => Promise<Receipt>) {
     button.disabled = true
     try {
       const receipt = await send(content)
-      setText(answer, receipt.state.replaceAll('_', ' '))
+      setText(answer, receipt.state === 'done' ? 'sent' : receipt.state.replaceAll('_', ' '))
       box.value = ''
     } catch (error) {
       setText(answer, error instanceof ShojiProblem ? error.code.replaceAll('_', ' ') : 'not sent')
