@@ -6,7 +6,7 @@ import type { ViewersReport } from './processes/viewers.ts'
 import { ROOT } from './support/bundles.ts'
 import { Child, CLIENT_CORES, canPin, SERVER_CORES } from './support/child.ts'
 import { type Bench, type BenchContext, scratch, startShoji, untilServed } from './support/context.ts'
-import { type Disturbed, inPeace } from './support/others.ts'
+import { type Disturbed, disturbance, inPeace } from './support/others.ts'
 import { RawStream } from './support/raw-stream.ts'
 import { STAMP_CHARS, STAMP_HOLE } from './support/stamp.ts'
 import { median, show } from './support/stats.ts'
@@ -14,10 +14,12 @@ import type { Row } from './support/table.ts'
 
 const VIEWERS = 500
 const P99_MS = 25
-const STEP_SECONDS = 1.5
-const STEPS_MAX = 10
+const STEP_SECONDS = 1.2
+const STEPS_MAX = 8
 const CONFIRM_RUNS = 5
-const CONFIRM_TRIES = 4
+const CONFIRM_TRIES = 2
+/** Events a second at which Shoji's latency is held beside the floor's, whatever rate either can keep. */
+const SIDE_BY_SIDE = 1_000
 const CALIBRATION = { perSecond: 200, seconds: 0.05 }
 
 /** One server under test: what it is told to publish reaches all viewers of its address. */
@@ -25,6 +27,7 @@ interface Contestant {
   readonly name: string
   /** Events a second the search begins with. */
   readonly guess: number
+  readonly sideBySide: boolean
   start(): Promise<Serving>
 }
 
@@ -51,6 +54,7 @@ interface Best {
   readonly frameBytes: number
   readonly steps: readonly Step[]
   readonly confirmed: readonly Step[]
+  readonly sideBySide: readonly Step[]
 }
 
 /** A server with its viewers opened, and the bytes that each event costs one of them. */
@@ -137,8 +141,12 @@ const best = async (context: BenchContext, contestant: Contestant): Promise<Best
       const confirmed: Step[] = []
       for (let run = 0; run < CONFIRM_RUNS; run += 1) confirmed.push(await attempt(perSecond))
       const p99Ms = median(confirmed.map(run => (run.equal ? run.p99Ms : Number.MAX_SAFE_INTEGER)))
-      if (p99Ms <= P99_MS || tries === CONFIRM_TRIES)
-        return { perSecond, deliveries: perSecond * VIEWERS, p99Ms, frameBytes, steps, confirmed }
+      if (p99Ms <= P99_MS || tries === CONFIRM_TRIES) {
+        const sideBySide: Step[] = []
+        for (let run = 0; run < CONFIRM_RUNS && contestant.sideBySide; run += 1)
+          sideBySide.push(await attempt(SIDE_BY_SIDE))
+        return { perSecond, deliveries: perSecond * VIEWERS, p99Ms, frameBytes, steps, confirmed, sideBySide }
+      }
       perSecond *= 0.88
     }
   } finally {
@@ -150,6 +158,7 @@ const best = async (context: BenchContext, contestant: Contestant): Promise<Best
 const shojiContestant = (context: BenchContext): Contestant => ({
   name: 'shoji',
   guess: 1_500,
+  sideBySide: true,
   async start() {
     const place = scratch('fan-out')
     const { child: runtime, ready } = await Child.start<{ url: string; workerIds: string[] }>(
@@ -210,6 +219,7 @@ const sampleFrame = async (contestant: Contestant): Promise<string> => {
 const peerContestant = (peer: Peer, guess: number, template: string): Contestant => ({
   name: peer,
   guess,
+  sideBySide: peer === 'floor',
   async start() {
     const { child, ready } = await Child.start<{ url: string }>(
       'fan-out-peers',
@@ -225,6 +235,10 @@ const peerContestant = (peer: Peer, guess: number, template: string): Contestant
     }
   },
 })
+
+/** A rate that was not confirmed is the lowest that was tried: it overstates what the server can keep. */
+const figureOf = ({ deliveries, p99Ms }: Best): string =>
+  `${show(deliveries)} deliveries/s, p99 ${show(p99Ms)} ms${p99Ms > P99_MS ? ', over the bound' : ''}`
 
 const versionOf = (name: string): string => {
   const manifest = readFileSync(join(ROOT, 'node_modules', name, 'package.json'), 'utf8')
@@ -252,7 +266,7 @@ export const fanOut: Bench = {
       {
         bench,
         what: `Shoji: ${VIEWERS} viewers of one worker, p99 <= ${P99_MS} ms`,
-        figure: `${show(ours.deliveries)} deliveries/s, p99 ${show(ours.p99Ms)} ms`,
+        figure: figureOf(ours),
       },
     ]
     const data: Record<string, Best> = { shoji: ours }
@@ -264,11 +278,18 @@ export const fanOut: Bench = {
       rows.push({
         bench,
         what: `${what}${version}`,
-        figure: `${show(found.deliveries)} deliveries/s, p99 ${show(found.p99Ms)} ms`,
+        figure: figureOf(found),
         ratio: `Shoji is ${ratio.toFixed(2)}x`,
         bar: `>= ${bar}x (later)`,
       })
     }
+    const p99At = (of: Best | undefined): number => median((of?.sideBySide ?? []).map(run => run.p99Ms))
+    rows.push({
+      bench,
+      what: `p99 at ${show(SIDE_BY_SIDE)} events/s (${show(SIDE_BY_SIDE * VIEWERS)} deliveries/s), Shoji and floor`,
+      figure: `${show(p99At(ours))} ms, ${show(p99At(data.floor))} ms`,
+      ratio: `${(p99At(ours) / p99At(data.floor)).toFixed(2)}x`,
+    })
     for (const absent of ['Mercure', 'nchan', 'Centrifugo'])
       rows.push({ bench, what: absent, figure: 'not in this bench yet' })
     const bytes = Object.entries(data).map(([name, { frameBytes }]) => `${name} ${frameBytes}`)
@@ -281,7 +302,8 @@ export const fanOut: Bench = {
           (canPin
             ? `The viewers have core ${CLIENT_CORES} for themselves; the server, and Shoji's Runtime and writer with it, core ${SERVER_CORES}.`
             : 'Processes are not pinned to cores here.'),
-        'fan-out: Shoji has its journal on disk and projection on; the peers publish from memory, within their own process.',
+        'fan-out: Shoji has its journal on disk and projection on; the peers publish from memory, within their own process.' +
+          disturbance(Object.values(data).flatMap(({ steps, confirmed }) => [...steps, ...confirmed])),
       ],
       data,
     }

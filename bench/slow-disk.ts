@@ -3,7 +3,7 @@ import type { ShojiReport } from './processes/shoji.ts'
 import type { ViewersReport } from './processes/viewers.ts'
 import { Child } from './support/child.ts'
 import { type Bench, type BenchContext, scratch, startShoji, untilServed } from './support/context.ts'
-import { type Disturbed, inPeace } from './support/others.ts'
+import { type Disturbed, disturbance, inPeace } from './support/others.ts'
 import { maxOf, median, show } from './support/stats.ts'
 import type { Row } from './support/table.ts'
 
@@ -124,7 +124,7 @@ export const slowDisk: Bench = {
       rows,
       notes: [
         `slow-disk: ${show(PER_SECOND)} envelopes a second of ${WORKERS} workers, ${VIEWERS} viewers, a beat every ${HEARTBEAT_MS} ms; medians of ${RUNS} runs of ${SECONDS} s, the latest beat of all runs. ` +
-          `Every event was found durable once, and every viewer got each frame of its worker.`,
+          `Every event was found durable once, and every viewer got each frame of its worker.${disturbance(Object.values(data).flat())}`,
       ],
       data,
     }

@@ -34,7 +34,11 @@ const fill = async (config: FillConfig): Promise<Filled> => {
   const snapshot = { status: 'running', entries: [], in_flight: { blocks: [], commands: [] } }
   const open = async (worker: string) => {
     const stream = await ingest.open({ source: 'runtime', runtime: 'rt', worker }, 'bench')
-    stream.begin(envelope('snapshot', snapshot, Date.now()), 'upstream_unverifiable')
+    stream.begin(envelope('snapshot', snapshot, Date.now()), {
+      reason: 'upstream_unverifiable',
+      dialect: 'events-ws',
+      followed: false,
+    })
     return stream
   }
   const text = 'a piece of text that a model may well have said in one go; '

@@ -22,9 +22,10 @@ const START_MS = 60_000
 const STOP_MS = 15_000
 
 const alive = new Set<Child>()
+let endedCpuMs = 0
 
-/** Processor time of all processes of this bench that are alive. */
-export const childrenCpuMs = (): number => [...alive].reduce((sum, child) => sum + child.cpuMs(), 0)
+/** Processor time of all processes of this bench, but for what they used while they ended. */
+export const childrenCpuMs = (): number => [...alive].reduce((sum, child) => sum + child.cpuMs(), endedCpuMs)
 
 process.once('exit', () => {
   for (const child of alive) child.kill()
@@ -48,7 +49,7 @@ export class Child {
     this.#exited = new Promise(resolve => {
       child.on('exit', code => {
         this.#over = true
-        alive.delete(this)
+        this.#leave()
         const error = new Error(`${name} ended with ${code}`)
         for (const { reject } of this.#waiting.values()) reject(error)
         this.#waiting.clear()
@@ -119,6 +120,7 @@ export class Child {
   /** Lets it end by itself, so that a profile is written; kills it when it does not. */
   async stop(): Promise<void> {
     if (this.#over) return
+    this.#leave()
     const timer = setTimeout(() => this.#process.kill('SIGKILL'), STOP_MS)
     this.ask('stop').catch(() => undefined)
     await this.#exited
@@ -128,10 +130,17 @@ export class Child {
   /** For a process that does not know `stop`. */
   async close(): Promise<void> {
     if (this.#over) return
+    this.#leave()
     const timer = setTimeout(() => this.#process.kill('SIGKILL'), STOP_MS)
     this.#process.send({ close: true })
     await this.#exited
     clearTimeout(timer)
+  }
+
+  #leave(): void {
+    if (!alive.delete(this)) return
+    const ms = this.cpuMs()
+    if (ms > 0) endedCpuMs += ms
   }
 
   kill(): void {

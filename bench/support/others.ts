@@ -2,15 +2,16 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { childrenCpuMs } from './child.ts'
 import { nowUs } from './stamp.ts'
+import { median } from './stats.ts'
 
 /** Cores that everything else on this machine used, beyond which a figure is measured again. */
 const QUIET_CORES = 0.2
 const AGAIN_MAX = 3
 /** Repetitions of one whole run, so that it stays bounded on a machine that is never quiet. */
-let againLeft = 40
+let againLeft = 15
 const LOOK_MS = 200
 /** How long one run waits in all for other programs to be done. */
-let patienceMs = 90_000
+let patienceMs = 30_000
 
 const busyMs = (): number => {
   try {
@@ -40,6 +41,14 @@ const watchOthers = (): (() => number) => {
 export interface Disturbed {
   /** Cores that other programs used meanwhile. */
   readonly othersCores: number
+}
+
+/** What a reader has to know of figures that were taken beside other work; empty where there was little. */
+export const disturbance = (made: readonly Disturbed[]): string => {
+  const cores = median(made.map(({ othersCores }) => othersCores))
+  return cores > QUIET_CORES
+    ? ` DISTURBED: other programs used ${cores.toFixed(1)} cores meanwhile (median); latencies say little.`
+    : ''
 }
 
 const untilQuiet = async (): Promise<void> => {

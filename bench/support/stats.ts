@@ -5,7 +5,6 @@ export const median = (values: readonly number[]): number => {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
-export const minOf = (values: readonly number[]): number => Math.min(...values)
 export const maxOf = (values: readonly number[]): number => Math.max(...values)
 
 const BUCKET_US = 100
