@@ -45,6 +45,8 @@ export const envelopeSchema = z.strictObject({
   block: id.optional(),
   /** Every block and call that this event ends, with the text that is to be appended to it first. */
   tails: z.array(z.strictObject({ block: id, text: z.string() })).optional(),
+  /** Items that this event takes back: a run that was rolled back leaves nothing. */
+  removes: z.array(id).optional(),
   withheld: z.array(withheldSchema).optional(),
   cut: z.array(cutSchema).optional(),
 })

@@ -28,9 +28,15 @@ export function reduceWorker(state: WorkerState, envelope: EnvelopeData): Worker
   const next: WorkerState = { ...state }
   for (const [i, { block, text }] of (envelope.tails ?? []).entries())
     endBlock(next, block, { text, cut: envelope.cut?.find(c => c.at === `/tails/${i}/text`) }, envelope.time)
+  if (envelope.removes !== undefined) removeItems(next, envelope.removes)
   const inner = innermost(envelope)
   for (const worker of inner.workers) if (worker.session_id !== '') noteInternalWorker(next, worker)
   return applyEvent(next, { envelope, internal: inner.workers.at(-1)?.session_id || undefined, ...inner })
+}
+
+function removeItems(state: WorkerState, ids: readonly string[]): void {
+  const gone = new Set(ids)
+  state.items = state.items.filter(item => !gone.has(item.id))
 }
 
 interface Step extends Inner {

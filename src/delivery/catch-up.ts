@@ -1,6 +1,7 @@
 import type { Frame } from '@shoji/web-contract'
 import type { Entry, Seq, StreamId } from '../journal/entry.ts'
-import { type Ingest, recoverOpenState } from '../journal/ingest.ts'
+import type { Ingest } from '../journal/ingest.ts'
+import { recoverOpenState } from '../journal/recovery.ts'
 import { coalesce } from './coalesce.ts'
 import { burstFrames, caughtUp, type Folding, fold, isBurst, snapshotFrame } from './fold.ts'
 import { Group } from './group.ts'

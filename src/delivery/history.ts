@@ -5,7 +5,7 @@ import {
   reduceWorker,
   type WorkerState,
 } from '@shoji/web-contract'
-import type { Key, Seq } from '../journal/entry.ts'
+import { compareKeys, type Key, type Seq } from '../journal/entry.ts'
 import type { Placed } from '../journal/expand.ts'
 import type { Journal } from '../journal/journal.ts'
 import { asRecord, asText, isRecord, type Json, stringifyJson } from '../lib/json.ts'
@@ -14,6 +14,7 @@ import {
   beginsItem,
   type Event,
   eventOf,
+  isTold,
   type Projected,
   projectEvent,
   tellsPieces,
@@ -68,8 +69,21 @@ export async function readItems(reading: Reading, sight: Sight, range: ItemRange
   let bytes = 0
   let raw = 0
   const slice = slicer(reading.monotonicMs)
+  /** Items that a later entry took back, by their place, until they are met. */
+  const unsaid = new Set<string>()
   for await (const candidate of candidates(reading, sight, range)) {
-    if (items.length >= range.maxItems || bytes >= range.maxBytes || raw >= RAW_ITEMS_MAX) {
+    const { item: touched, unsays } = candidate.event.context
+    if (unsays !== undefined && isTold(sight.view, candidate.event))
+      for (const { key } of unsays) unsaid.add(placeName(key))
+    if (touched !== undefined && unsaid.has(placeName(touched))) {
+      if (compareKeys(touched, candidate.key) === 0) unsaid.delete(placeName(touched))
+      continue
+    }
+    // A page never ends inside a run that was taken back: the next one would not know of it.
+    if (
+      unsaid.size === 0 &&
+      (items.length >= range.maxItems || bytes >= range.maxBytes || raw >= RAW_ITEMS_MAX)
+    ) {
       return { items: items.reverse(), earlier: nextKey(candidate.key) }
     }
     raw += 1
@@ -78,13 +92,15 @@ export async function readItems(reading: Reading, sight: Sight, range: ItemRange
     if (item === null) continue
     const cut = cutItem(item, sight)
     bytes += Buffer.byteLength(stringifyJson(cut))
-    if (bytes > range.maxBytes && items.length > 0)
+    if (bytes > range.maxBytes && items.length > 0 && unsaid.size === 0)
       return { items: items.reverse(), earlier: nextKey(candidate.key) }
     items.push(cut)
     await slice()
   }
   return { items: items.reverse(), earlier: null }
 }
+
+const placeName = ({ seq, index }: Key): string => `${seq}:${index}`
 
 /** The place just behind a candidate: "before this" then includes it. */
 const nextKey = (key: Key): Key => ({ seq: key.seq, index: key.index + 1 })

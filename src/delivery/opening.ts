@@ -1,7 +1,8 @@
 import type { Frame, ResetReason } from '@shoji/web-contract'
 import { asSeq, type Seq } from '../journal/entry.ts'
-import { type Ingest, recoverOpenState } from '../journal/ingest.ts'
+import type { Ingest } from '../journal/ingest.ts'
 import type { Journal } from '../journal/journal.ts'
+import { recoverOpenState } from '../journal/recovery.ts'
 import { caughtUp, type Folding, snapshotFrame } from './fold.ts'
 import type { Viewer } from './viewer.ts'
 

@@ -19,8 +19,8 @@ export interface Cursors {
   decodePage(text: string, tag: Uint8Array): Decoded<{ readonly key: Key }>
 }
 
-export type CursorFault = 'cursor_malformed' | 'cursor_unknown' | 'view_changed'
-export type Decoded<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly reason: CursorFault }
+type CursorFault = 'cursor_malformed' | 'cursor_unknown' | 'view_changed'
+type Decoded<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly reason: CursorFault }
 
 export interface CursorOptions {
   /** 16 bytes. */

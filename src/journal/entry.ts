@@ -31,6 +31,13 @@ export interface EndedBlock {
   readonly seen: readonly string[]
 }
 
+/** An item that is taken back, with the names of the events that touched it. */
+export interface UnsaidItem {
+  readonly key: Key
+  readonly tool?: string | null
+  readonly seen: readonly string[]
+}
+
 /**
  * What ingest resolved about an entry, once and for all. The projector may use the entry, this, and the raw
  * text of the blocks named here; nothing else, so that live, replay, history and export cannot disagree.
@@ -48,6 +55,8 @@ export interface Context {
   /** Name of the tool whose call, arguments or output this is; null where it is not known. */
   readonly tool?: string | null
   readonly ends?: readonly EndedBlock[]
+  /** Items of a run that was rolled back: the log forgets them, and so does every list. */
+  readonly unsays?: readonly UnsaidItem[]
   /** Replaces the list of items: everything of the stream before it is no longer the conversation. */
   readonly replaces?: true
   /** The first list-replacing entry of its stream: it arrives as `view` and `snapshot`, not as a reset. */

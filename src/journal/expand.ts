@@ -100,7 +100,7 @@ function tellInternalWorker(worker: Json, depth: number): Told[] {
 }
 
 /** One log entry as the events that would have told it; nothing for what only measures or configures. */
-export function tellEntry(value: unknown): Told[] {
+function tellEntry(value: unknown): Told[] {
   const entry = asRecord(value)
   const time = typeof entry.ts === 'number' ? { time: entry.ts } : {}
   const told = tellEntryWithoutTime(entry)

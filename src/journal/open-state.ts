@@ -1,5 +1,5 @@
-import { parseJson, stringifyJson } from '../lib/json.ts'
-import { asSeq, type BlockKind, type EndedBlock, type Key, type Seq } from './entry.ts'
+import { stringifyJson } from '../lib/json.ts'
+import { asSeq, type BlockKind, type EndedBlock, type Key, type Seq, type UnsaidItem } from './entry.ts'
 
 /**
  * What of a stream is open at a position: what ingest needs to resolve the next entry's context, and what a
@@ -11,6 +11,8 @@ export interface OpenState {
   status: string | null
   usage?: unknown
   greeting?: unknown
+  /** Items of the run since its first user message; null outside of one. */
+  run?: UnsaidItem[] | null
   /** By session id of an internal worker; '' is the worker itself. */
   readonly scopes: Map<string, Scope>
   /** Calls of the current list by scope and call id, newest last. */
@@ -53,7 +55,7 @@ export interface Command {
   stderr?: OpenBlock | undefined
 }
 
-export const LIMITS = { scopes: 65, calls: 2_000, openCalls: 256, commands: 256 } as const
+export const LIMITS = { scopes: 65, calls: 2_000, openCalls: 256, commands: 256, runItems: 64 } as const
 
 export const emptyOpenState = (): OpenState => ({
   replacing: asSeq(0),
@@ -101,7 +103,7 @@ export const endedCall = (call: Call): EndedBlock => ({
 export const copyOpenState = (state: OpenState): OpenState => structuredClone(state)
 
 /** Version of the fold: a checkpoint of another version is folded anew. */
-export const OPEN_STATE_VERSION = 1
+export const OPEN_STATE_VERSION = 2
 
 type EncodedOpenState = Omit<OpenState, 'scopes' | 'calls' | 'commands'> & {
   readonly scopes: [string, Scope][]
@@ -117,8 +119,9 @@ export const encodeOpenState = (state: OpenState): string =>
     commands: [...state.commands],
   })
 
-export function decodeOpenState(text: string): OpenState {
-  const raw = parseJson(text) as EncodedOpenState
+/** Takes what `encodeOpenState` wrote, parsed with its integers exact. */
+export function decodeOpenState(parsed: unknown): OpenState {
+  const raw = parsed as EncodedOpenState
   return {
     ...raw,
     scopes: new Map(raw.scopes),

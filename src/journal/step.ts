@@ -13,6 +13,7 @@ import {
   type Scope,
   scoped,
 } from './open-state.ts'
+import { noteRunItems } from './run-items.ts'
 
 /** An event as the stream told it, with the internal workers around it taken off. */
 export interface FlatEvent {
@@ -87,10 +88,13 @@ function resolve(
   const ends = endings(at)
   const dropped = bound(state, flat.event === 'tool_call_start' || flat.event === 'tool_call_done')
   const all = [...(context.ends ?? []), ...ends, ...dropped]
+  const name = flat.event === 'command' ? commandName(flat.data) : flat.event
+  const unsays = flat.scope === '' ? noteRunItems(state, { name, data: flat.data }, context) : undefined
   return {
     ...(flat.scope !== '' && { scope: flat.scope }),
     ...context,
     ...(all.length > 0 && { ends: all }),
+    ...(unsays !== undefined && { unsays }),
   }
 }
 
@@ -334,6 +338,8 @@ function newCommand(at: Step, callId: string): Command {
  */
 export function isMark(event: string, context: Context): boolean {
   const { item, seen = [], blockKind } = context
+  // What takes items back is looked for among them.
+  if (context.unsays !== undefined) return true
   if (item === undefined || event === 'tool_call_args_delta') return false
   const output = event === 'command' && (blockKind === 'stdout' || blockKind === 'stderr')
   if (isMute(output ? 'command.output' : event, context.notKept)) return false

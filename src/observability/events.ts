@@ -16,6 +16,8 @@ export function createObservability(log: Logger): Observability {
       connected: at => log.debug(at, 'worker connected'),
       disconnected: at => log.info(at, 'worker disconnected'),
       rejected: at => log.warn(at, 'frame rejected into quarantine'),
+      judged: at => log.info(at, 'resume judged'),
+      resynced: at => log.debug(at, 'snapshot fetched beside the connection'),
       paused: at => log.warn(at, 'socket paused: ingest is full'),
       discovered: at => log.debug(at, 'workers listed'),
       discoveryFailed: at => log.warn(at, 'listing workers failed'),
@@ -23,6 +25,13 @@ export function createObservability(log: Logger): Observability {
     ingest: {
       repeated: ({ runtime, worker }) => log.debug({ runtime, worker }, 'repeated envelope dropped'),
       malformed: ({ runtime, worker }) => log.warn({ runtime, worker }, 'envelope without an event'),
+      untold: ({ runtime, worker }, why) =>
+        log.debug({ runtime, worker, why }, 'told before: not shown again'),
+      inconsistent: ({ runtime, worker }, sign) =>
+        log.info({ runtime, worker, sign }, 'sign of loss upstream'),
+      resynced: ({ runtime, worker }, outcome, classes) =>
+        log.info({ runtime, worker, outcome, classes }, 'stream compared with a fresh snapshot'),
+      reset: ({ runtime, worker }, reason) => log.info({ runtime, worker, reason }, 'list replaced'),
     },
     delivery: {
       opened: ({ subject, selection }, outcome, reason) =>

@@ -135,6 +135,12 @@ export const tellsPieces = (view: View, { blockKind, tool }: Context): boolean =
 /** Name under which the table knows an event. */
 const tableName = (event: string, data: Json): string => (event === 'command' ? commandName(data) : event)
 
+/** True where the view is told of an event, whatever item it touches. */
+export function isTold(view: View, { event, data, context }: Event): boolean {
+  const flat = flatten(event, data)
+  return tells(view, tableName(flat.event, flat.data), context)
+}
+
 /** True where the view sees this event and none of those that touched its item before. */
 export function beginsItem(view: View, event: Event): boolean {
   const { context } = event
@@ -144,6 +150,12 @@ export function beginsItem(view: View, event: Event): boolean {
   // What was not kept of those is not among them where it makes a difference.
   const { tool } = context
   return !(context.seen ?? []).some(name => tells(view, name, { tool }))
+}
+
+/** Of what a rolled-back run takes back, that which the view was shown. */
+function removes(view: View, ids: Ids, { stream }: Place, { unsays }: Context): { removes?: string[] } {
+  const shown = (unsays ?? []).filter(({ seen, tool }) => seen.some(name => tells(view, name, { tool })))
+  return shown.length === 0 ? {} : { removes: shown.map(({ key }) => ids.of(stream, key)) }
 }
 
 export function projectEvent(view: View, ids: Ids, place: Place, event: Event): Projected | null {
@@ -168,6 +180,7 @@ export function projectEvent(view: View, ids: Ids, place: Place, event: Event): 
       ...(context.item !== undefined && { item: ids.of(place.stream, context.item) }),
       ...(beginsItem(view, event) && { begins: true as const }),
       ...(context.block !== undefined && { block: ids.of(place.stream, context.block) }),
+      ...removes(view, ids, place, context),
       ...ending,
       ...(withheld.length > 0 && { withheld }),
     },

@@ -1,7 +1,19 @@
 import type { ResetReason } from '@shoji/web-contract'
+import { isDistinctive } from '../../src/journal/continuity/distinctive.ts'
 import type { Envelope } from '../../src/journal/entry.ts'
 import type { QuarantinedFrame, StreamRef } from '../../src/journal/journal.ts'
-import type { SourceEvents, SourceSink, StatusChange, StreamIngest } from '../../src/sources/source.ts'
+import { STORED_EVENTS } from '../../src/sources/runtime/overlap.ts'
+import type {
+  Beginning,
+  HeldAgainst,
+  ResumeProof,
+  ResyncNeed,
+  ResyncOutcome,
+  SourceEvents,
+  SourceSink,
+  StatusChange,
+  StreamIngest,
+} from '../../src/sources/source.ts'
 
 type Collected =
   | { readonly kind: 'open'; readonly worker: string; readonly profile: string | null }
@@ -11,13 +23,23 @@ type Collected =
       readonly worker: string
       readonly snapshot: Envelope
       readonly reason: ResetReason
+      readonly beginning: Beginning
     }
   | { readonly kind: 'accept'; readonly worker: string; readonly envelope: Envelope }
   | { readonly kind: 'reject'; readonly worker: string; readonly frame: Omit<QuarantinedFrame, 'stream'> }
+  | { readonly kind: 'closed'; readonly worker: string; readonly resumable: boolean }
+  | { readonly kind: 'resyncDue'; readonly worker: string }
+  | { readonly kind: 'resync'; readonly worker: string; readonly snapshot: Envelope }
   | { readonly kind: 'stopped'; readonly worker: string; readonly time: number }
   | { readonly kind: 'status'; readonly worker?: string; readonly change: StatusChange }
 
 export type Told<K extends Collected['kind']> = Extract<Collected, { kind: K }>
+
+const macOf = (payload: string): string => `mac of ${payload}`
+
+const dataOf = ({ payload }: Envelope): Record<string, unknown> => JSON.parse(payload).data ?? {}
+
+const NOT_DUE: ResyncNeed = { due: false, idle: false, version: 0 }
 
 /** A sink that keeps what it is told, in order. `queuedBytes` is what the test says it is. */
 export class CollectingSink implements SourceSink {
@@ -29,6 +51,16 @@ export class CollectingSink implements SourceSink {
   /** Adds what it is handed to `queuedBytes`, as an ingest does whose disk stands still. */
   queueing = false
   failing: 'open' | 'accept' | null = null
+  onAccept: (() => void) | null = null
+  /** What was accepted must be proven by a reconnect; without it every one begins anew. */
+  provable = false
+  /** In the place of what was accepted. */
+  readonly proofs = new Map<string, ResumeProof>()
+  /** How snapshots compare; without one they say the same as what was accepted. */
+  readonly comparisons = new Map<string, Partial<HeldAgainst>>()
+  readonly outcomes = new Map<string, ResyncOutcome>()
+  readonly #needs = new Map<string, ResyncNeed>()
+  readonly #listeners = new Map<string, () => void>()
   readonly #waiting = new Set<() => void>()
   #relieve: (() => void) | null = null
 
@@ -41,15 +73,36 @@ export class CollectingSink implements SourceSink {
       get known() {
         return sink.known.has(worker)
       },
-      begin: (snapshot, reason) => {
+      begin: (snapshot, beginning) => {
         this.known.add(worker)
         this.#queue(snapshot.payload.length)
-        this.#add({ kind: 'begin', worker, snapshot, reason })
+        this.#add({ kind: 'begin', worker, snapshot, reason: beginning.reason, beginning })
+      },
+      proof: async () => this.proofs.get(worker) ?? (this.provable ? this.#proofOf(worker) : null),
+      macOf,
+      holdAgainst: snapshot => {
+        const { entries, status } = dataOf(snapshot)
+        const empty = !Array.isArray(entries) || entries.length === 0
+        return { comparison: 'same', empty, status: String(status), ...this.comparisons.get(worker) }
+      },
+      resyncDue: () => this.#add({ kind: 'resyncDue', worker }),
+      closed: resumable => this.#add({ kind: 'closed', worker, resumable }),
+      get resync() {
+        return sink.#needs.get(worker) ?? NOT_DUE
+      },
+      onResync: listener => {
+        if (listener === null) this.#listeners.delete(worker)
+        else this.#listeners.set(worker, listener)
+      },
+      resyncWith: snapshot => {
+        this.#add({ kind: 'resync', worker, snapshot })
+        return this.outcomes.get(worker) ?? { outcome: 'same' }
       },
       accept: envelope => {
         if (this.failing === 'accept') throw new Error('the journal is away')
         this.#queue(envelope.payload.length)
         this.#add({ kind: 'accept', worker, envelope })
+        this.onAccept?.()
       },
       reject: frame => this.#add({ kind: 'reject', worker, frame }),
       stopped: time => this.#add({ kind: 'stopped', worker, time }),
@@ -75,6 +128,12 @@ export class CollectingSink implements SourceSink {
   relieve(): void {
     this.queuedBytes = 0
     this.#relieve?.()
+  }
+
+  /** A snapshot is due (and the worker rests), or no longer. */
+  needs(worker: string, need: Partial<ResyncNeed>): void {
+    this.#needs.set(worker, { ...(this.#needs.get(worker) ?? NOT_DUE), ...need })
+    this.#listeners.get(worker)?.()
   }
 
   status(change: StatusChange): void {
@@ -120,6 +179,28 @@ export class CollectingSink implements SourceSink {
     })
   }
 
+  #proofOf(worker: string): ResumeProof | null {
+    const begun = this.all.findLastIndex(told => told.kind === 'begin' && told.worker === worker)
+    const begin = this.all[begun]
+    if (begin?.kind !== 'begin') return null
+    const accepted = this.all
+      .slice(begun)
+      .flatMap(told => (told.kind === 'accept' && told.worker === worker ? [told.envelope] : []))
+    const status = accepted.findLast(({ payload }) => JSON.parse(payload).event === 'status')
+    const { snapshot } = begin
+    return {
+      events: accepted.slice(-STORED_EVENTS).map(envelope => ({
+        cursor: envelope.cursor ?? '',
+        eventId: envelope.eventId,
+        mac: macOf(envelope.payload),
+        distinctive: isDistinctive(JSON.parse(envelope.payload).event, dataOf(envelope)),
+      })),
+      snapshot: accepted.length > 0 ? null : { cursor: snapshot.cursor ?? '', mac: macOf(snapshot.payload) },
+      status: String(dataOf(status ?? snapshot).status),
+      saysNothing: false,
+    }
+  }
+
   #queue(bytes: number): void {
     if (this.queueing) this.queuedBytes += bytes
   }
@@ -145,6 +226,8 @@ export class CollectingEvents {
     connected: at => this.#add({ name: 'connected', at }),
     disconnected: at => this.#add({ name: 'disconnected', at }),
     rejected: at => this.#add({ name: 'rejected', at }),
+    judged: at => this.#add({ name: 'judged', at }),
+    resynced: at => this.#add({ name: 'resynced', at }),
     paused: at => this.#add({ name: 'paused', at }),
     discovered: at => this.#add({ name: 'discovered', at }),
     discoveryFailed: at => this.#add({ name: 'discoveryFailed', at }),
@@ -158,6 +241,20 @@ export class CollectingEvents {
   ends(worker: string): readonly string[] {
     return this.seen.flatMap(({ name, at }) =>
       name === 'disconnected' && at.worker === worker ? [at.code] : [],
+    )
+  }
+
+  /** Verdicts on what a worker's reconnects showed, in order. */
+  verdicts(worker: string): readonly string[] {
+    return this.seen.flatMap(({ name, at }) =>
+      name === 'judged' && at.worker === worker ? [at.verdict] : [],
+    )
+  }
+
+  /** What became of the snapshots that were fetched beside a worker's connection. */
+  resyncs(worker: string): readonly string[] {
+    return this.seen.flatMap(({ name, at }) =>
+      name === 'resynced' && at.worker === worker ? [at.outcome] : [],
     )
   }
 

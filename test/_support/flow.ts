@@ -32,7 +32,7 @@ export interface Flow extends AsyncDisposable {
   restart(options?: Partial<ShojiOptions>, between?: () => void | Promise<void>): Promise<void>
 }
 
-export interface FlowStream extends Omit<StreamOptions, 'token'> {
+interface FlowStream extends Omit<StreamOptions, 'token'> {
   readonly user?: User
   readonly url?: string
   readonly worker?: EmbeddedWorker

@@ -6,7 +6,7 @@ import { loadConfig } from '../../src/config/load.ts'
 import { createLogger } from '../../src/observability/log.ts'
 import { type Overrides, type Service, startService } from '../../src/service.ts'
 
-export const ALL_CLASSES = [
+const ALL_CLASSES = [
   'user_input',
   'assistant_text',
   'thinking',

@@ -132,7 +132,7 @@ export class TestStream {
   }
 }
 
-export class StreamRefused extends Error {
+class StreamRefused extends Error {
   readonly status: number
   readonly body: string
   constructor(status: number, body: string) {

@@ -13,8 +13,8 @@ import { createParser } from 'eventsource-parser'
 import { createDelivery, type Delivery, type DeliveryLimits } from '../../src/delivery/delivery.ts'
 import { type Audience, createAudience, type Selection } from '../../src/delivery/selection.ts'
 import type { Seq } from '../../src/journal/entry.ts'
-import type { StreamWriter } from '../../src/journal/ingest.ts'
 import type { Journal } from '../../src/journal/journal.ts'
+import type { StreamWriter } from '../../src/journal/stream-writer.ts'
 import type { CompiledPolicy, View } from '../../src/projection/view.ts'
 import { createUpstreams } from '../../src/sources/upstreams.ts'
 import { openWorld, type World } from '../laws/_world.ts'
@@ -107,7 +107,12 @@ export async function openStage(
         event: (event, data) => writer.accept(envelope(event, data)),
         say: text => of.event('user_message', { segments: [{ kind: 'text', content: text }] }),
         delta: text => of.event('text_delta', { text }),
-        begin: () => writer.begin(envelope('snapshot', { status: 'idle', entries: [] }), 'upstream_gap'),
+        begin: () =>
+          writer.begin(envelope('snapshot', { status: 'idle', entries: [] }), {
+            reason: 'upstream_gap',
+            dialect: 'events-ws',
+            followed: false,
+          }),
       }
       of.begin()
       await world.journal.durable(world.ingest.position)

@@ -15,8 +15,9 @@ import { createLists } from '../../src/delivery/lists.ts'
 import { type Audience, admit, createAudience } from '../../src/delivery/selection.ts'
 import { createCursors } from '../../src/journal/cursor.ts'
 import type { Entry, Seq } from '../../src/journal/entry.ts'
-import { createIngest, type Ingest, recoverOpenState, type Strip } from '../../src/journal/ingest.ts'
+import { createIngest, type Ingest, type Strip } from '../../src/journal/ingest.ts'
 import type { StreamRecord } from '../../src/journal/journal.ts'
+import { recoverOpenState } from '../../src/journal/recovery.ts'
 import { openJournal, type SqliteJournal } from '../../src/journal/sqlite/journal.ts'
 import { createIds } from '../../src/projection/ids.ts'
 import type { CompiledPolicy, View } from '../../src/projection/view.ts'
@@ -84,11 +85,14 @@ export async function journalAll({ journal, ingest }: World, said: readonly Said
     else if (one.kind === 'stopped') writer.stopped(time)
     else {
       const envelope = { eventId: `e${n}`, payload: JSON.stringify(one.event), time }
-      if (one.kind === 'begin') writer.begin(envelope, 'upstream_unverifiable')
+      if (one.kind === 'begin')
+        writer.begin(envelope, { reason: 'upstream_unverifiable', dialect: 'events-ws', followed: false })
       else writer.accept(envelope)
     }
     n += 1
   }
+  // What a stitch holds is settled as at the end of a connection.
+  writer.closed(false)
   await journal.durable(ingest.position)
   const entries: Entry[] = []
   for (let at = after; ; ) {
@@ -266,7 +270,7 @@ const plainEvent: fc.Arbitrary<object> = fc.oneof(
   { weight: 1, arbitrary: ev('llm_call_end', { llm_call: fc.nat(9) }) },
   { weight: 1, arbitrary: ev('llm_retry', { llm_call: fc.nat(9), error: text }) },
   { weight: 1, arbitrary: ev('llm_continuation', { llm_call: fc.nat(9), reason: text }) },
-  { weight: 1, arbitrary: ev('run_end', { result: fc.constantFrom('finished', 'paused') }) },
+  { weight: 1, arbitrary: ev('run_end', { result: fc.constantFrom('finished', 'paused', 'rolled_back') }) },
   { weight: 1, arbitrary: ev('usage', { input_tokens: fc.nat(99), output_tokens: fc.nat(99) }) },
   { weight: 1, arbitrary: ev('error', { code: text, message: text }) },
   { weight: 1, arbitrary: ev('alert', { level: text, source: text, message: text, timestamp_ms: fc.nat() }) },

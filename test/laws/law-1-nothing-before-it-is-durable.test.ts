@@ -5,8 +5,9 @@ import fc from 'fast-check'
 import { afterEach, expect, it } from 'vitest'
 import { type Cursors, createCursors } from '../../src/journal/cursor.ts'
 import type { Entry } from '../../src/journal/entry.ts'
-import { createIngest, type Ingest, type StreamWriter } from '../../src/journal/ingest.ts'
+import { createIngest, type Ingest } from '../../src/journal/ingest.ts'
 import { openJournal, type SqliteJournal } from '../../src/journal/sqlite/journal.ts'
+import type { StreamWriter } from '../../src/journal/stream-writer.ts'
 import { runs } from './_world.ts'
 
 /** What a viewer holds: an id it was sent, and the envelope that id stood on. */

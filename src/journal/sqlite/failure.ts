@@ -1,7 +1,7 @@
 import { ShojiError } from '../../lib/error.ts'
 import type { JournalHealth } from '../journal.ts'
 
-export type FailureCode = Extract<JournalHealth, { state: 'unavailable' }>['code']
+type FailureCode = Extract<JournalHealth, { state: 'unavailable' }>['code']
 
 /** A failure as it crosses the thread's boundary: plain values only. */
 export interface Failure {

@@ -41,7 +41,7 @@ export interface CommitRequest {
   readonly positions: readonly { readonly stream: number; readonly position: string }[]
 }
 
-export interface CommitReply {
+interface CommitReply {
   /** Seqs that were not stored because their event is stored already. */
   readonly repeated: readonly number[]
   readonly ms: number
