@@ -273,5 +273,8 @@ function statusOf(
 
 async function retain(journal: SqliteJournal, config: Config, now: number): Promise<void> {
   const { ageMs, maxBytes, maxEntries } = config.journal.retain
-  await journal.retain({ maxAgeMs: ageMs, maxBytes, maxEntries }, now)
+  // Also of Runtimes that are no longer configured: what is stored of them grows old as well.
+  const runtimes = new Set((await journal.streams()).map(stream => stream.runtime))
+  for (const runtime of runtimes)
+    await journal.retain({ maxAgeMs: ageMs, maxBytes, maxEntries, runtime }, now)
 }

@@ -255,7 +255,8 @@ it('case 8: a cursor from after a backup that was put back is refused, one from 
   using known = await flow.open({ lastEventId: before })
   await known.untilLive()
   expect(outcomeOf(known)).toBe('resumed')
-  expect(counted(known)).toEqual([...upTo(10, 6), ...upTo(60, 20)])
+  // What the backup lacked the Runtime still had, and the overlap proved that it belongs there.
+  expect(counted(known)).toEqual(upTo(60, 6))
 })
 
 it('case 13: the bytes of a resume grow with the gap and not with the session', async () => {

@@ -4,7 +4,19 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { asSeq } from '../../src/journal/entry.ts'
 import type { SqliteJournal } from '../../src/journal/sqlite/journal.ts'
-import { delta, done, eventually, QUICK, saw, startFlow, stateOf, tell, textsOf } from '../_support/flow.ts'
+import {
+  delta,
+  done,
+  eventually,
+  QUICK,
+  saw,
+  startFlow,
+  startRoomyRuntime,
+  stateOf,
+  tell,
+  textsOf,
+} from '../_support/flow.ts'
+import { startShoji } from '../_support/shoji.ts'
 import { openStage, type Stage, type StageViewer, type StageWorker } from '../_support/stage.ts'
 import { comparable, runs } from '../laws/_world.ts'
 
@@ -173,6 +185,39 @@ it('deletes by the rules of the configuration while it serves, and viewers at th
   ])
   expect(textsOf(late.state, worker)).toEqual(['after it'])
   expect(stateOf(late.state, worker)).toEqual(stateOf(live.state, worker))
+})
+
+it('applies its rules to each Runtime by itself: a busy one deletes nothing of another', async () => {
+  await using busy = await startRoomyRuntime()
+  await using quiet = await startRoomyRuntime()
+  const loud = busy.addWorker({ log: 'off' })
+  const still = quiet.addWorker({ log: 'off' })
+  let journal: SqliteJournal | undefined
+  await using _ = await startShoji({
+    runtimes: [
+      { id: 'busy', url: busy.url },
+      { id: 'quiet', url: quiet.url },
+    ],
+    extra: 'journal: { retain: { entries: 1000 } }',
+    overrides: {
+      ...QUICK,
+      retainEveryMs: 20,
+      onJournal(opened) {
+        journal = opened
+      },
+    },
+  })
+  const replaced = { event: 'rewind_applied', data: { entries: [], input: [], summary: {} } }
+  await eventually(() => loud.observers.size === 1 && still.observers.size === 1, 'both are connected')
+  for (let n = 0; n < 900; n++) tell(still, `${n}`)
+  still.emit(replaced)
+  for (let n = 0; n < 1_500; n++) tell(loud, `${n}`)
+  loud.emit(replaced)
+  const deletedOf = async (runtime: string): Promise<number> =>
+    (await journal!.streams()).find(stream => stream.runtime === runtime)?.lastDeleted ?? 0
+  await eventually(async () => (await deletedOf('busy')) > 0, 'the busy one is deleted from')
+  expect(await deletedOf('quiet')).toBe(0)
+  expect((await journal!.stats()).entries).toBeGreaterThan(900)
 })
 
 it('case 65: half of a big journal is deleted and replayed while a viewer at the head hears each event at once', async () => {

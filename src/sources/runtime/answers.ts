@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { z } from 'zod'
 import type { ErrorCode } from '../../lib/error.ts'
 import type { EndCode } from './ends.ts'
@@ -47,4 +48,28 @@ export const endOfAnswer = (status: number, body: string): EndCode => {
     default:
       return 'refused'
   }
+}
+
+const REFUSAL_BYTES = 8 * 1_024
+
+/**
+ * Reads the body of a refused upgrade, as much of it as a refusal needs, and tells it once. One that does not
+ * end runs into the time limit of the opening.
+ */
+export const readRefusal = (response: IncomingMessage, done: (body: string) => void): void => {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const judge = () => {
+    response.removeAllListeners()
+    response.on('error', () => undefined)
+    done(Buffer.concat(chunks).toString('utf8'))
+  }
+  response.on('data', (chunk: Buffer) => {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > REFUSAL_BYTES) judge()
+  })
+  response.on('end', judge)
+  response.on('close', judge)
+  response.on('error', judge)
 }

@@ -8,11 +8,12 @@ import {
   type WireServer,
 } from '../../../test/_support/wire-server.ts'
 import type { Envelope } from '../../journal/entry.ts'
-import { Connection, type RejectedFrame } from './connection.ts'
+import type { Dialect } from '../source.ts'
+import { Connection } from './connection.ts'
 import { observationUrl } from './dialects.ts'
-import type { Dialect } from './envelope.ts'
+import type { RejectedFrame } from './held-frames.ts'
 import { RUNTIME_LIMITS, type RuntimeLimits } from './limits.ts'
-import type { Verdict } from './opening.ts'
+import { AFRESH, type Evidence, glance, type Opening, type Verdict } from './opening.ts'
 
 /** Each wait of its own length, so that a test can name the one it means. */
 const LIMITS: RuntimeLimits = { ...RUNTIME_LIMITS, handshakeMs: 11_000, snapshotMs: 9_000 }
@@ -38,14 +39,22 @@ afterEach(async () => {
 
 interface Story {
   readonly told: string[]
-  readonly verdicts: Verdict[]
+  readonly verdicts: Verdict['verdict'][]
+  readonly followed: boolean[]
+  /** How much was told when all was that came before the fence. */
+  readonly caughtUp: number[]
   readonly accepted: Envelope[]
   readonly rejected: RejectedFrame[]
   readonly connection: Connection
   until(count: number): Promise<void>
 }
 
-const open = (dialect: Dialect = 'events-ws', limits: Partial<RuntimeLimits> = {}, token?: string): Story => {
+const open = (
+  dialect: Dialect = 'events-ws',
+  limits: Partial<RuntimeLimits> = {},
+  token?: string,
+  opening: Opening = AFRESH,
+): Story => {
   const waiting = new Set<() => void>()
   const tell = (what: string) => {
     story.told.push(what)
@@ -54,17 +63,20 @@ const open = (dialect: Dialect = 'events-ws', limits: Partial<RuntimeLimits> = {
   }
   const connection = new Connection(
     {
-      url: observationUrl(server.url, '1', dialect),
+      url: server.url,
       ...(token === undefined ? {} : { token }),
       dialect,
       worker: '1',
       connection: 'c',
     },
+    opening,
     {
-      believed: (snapshot, verdict) => {
+      believed: (snapshot, verdict, followed) => {
         story.verdicts.push(verdict)
+        story.followed.push(followed)
         tell(`begin ${snapshot.eventId}`)
       },
+      caughtUp: () => story.caughtUp.push(story.told.length),
       accept: envelope => {
         story.accepted.push(envelope)
         tell(nameOf(envelope))
@@ -80,6 +92,8 @@ const open = (dialect: Dialect = 'events-ws', limits: Partial<RuntimeLimits> = {
   const story: Story = {
     told: [],
     verdicts: [],
+    followed: [],
+    caughtUp: [],
     accepted: [],
     rejected: [],
     connection,
@@ -148,6 +162,8 @@ test('nothing is told before the fence, then the snapshot, what was held, and li
     'text_delta live',
   ])
   expect(story.verdicts).toEqual(['fresh'])
+  expect(story.followed).toEqual([true])
+  expect(story.caughtUp).toEqual([5])
 })
 
 test('a pong that is not the fence is not believed', async () => {
@@ -160,7 +176,12 @@ test('a pong that is not the fence is not believed', async () => {
   wire.ws.send(numbered(delta('a')))
   await settled(wire)
   await clock.advance(LIMITS.fenceMs)
-  expect(await story.connection.ended).toEqual({ code: 'no_pong', opened: true, believedAt: null })
+  expect(await story.connection.ended).toEqual({
+    code: 'no_pong',
+    opened: true,
+    believedAt: null,
+    verdict: null,
+  })
   expect(story.told).toEqual([])
 })
 
@@ -200,7 +221,7 @@ const refusals: readonly [string, string, string][] = [
 test.each(refusals)('%s is told from other refusals', async (_what, answer, code) => {
   server.refuse = () => answer
   const { connection } = open()
-  expect(await connection.ended).toEqual({ code, opened: false, believedAt: null })
+  expect(await connection.ended).toEqual({ code, opened: false, believedAt: null, verdict: null })
   expect(server.requests).toHaveLength(1)
 })
 
@@ -419,14 +440,167 @@ test('an end without a close frame and one with it are the same', async () => {
   }
 })
 
+const diagnostic = (code: string) =>
+  `{"kind":"diagnostic","diagnostic":{"code":"runtime.${code}","message":"m"}}`
+
+/** Asks from a cursor; the judge says what the test says, and keeps what it was shown. */
+const asking = (verdict: Verdict) => {
+  const shown: Evidence[] = []
+  const opening: Opening = {
+    first: 'asking',
+    cursor: 'wo_7',
+    judge: evidence => {
+      shown.push(evidence)
+      return verdict
+    },
+  }
+  return { shown, story: open('events-ws', {}, undefined, opening) }
+}
+
+test('a proven connection hands on what is new alone, and not what could not be read among the rest', async () => {
+  const { shown, story } = asking({ verdict: 'proven', firstNew: 2 })
+  wire = await server.accepted()
+  expect(wire.request.url).toBe('/v1/workers/1/events/ws?cursor=wo_7')
+  wire.ws.send(snapshot())
+  await wire.nextPing()
+  wire.ws.send(numbered(delta('known 1')))
+  wire.ws.send('unreadable, and known')
+  wire.ws.send(numbered(delta('known 2')))
+  wire.ws.send('unreadable')
+  wire.ws.send(numbered(delta('new')))
+  wire.pong()
+  await story.until(3)
+  expect(story.told).toEqual(['begin snapshot:wo_0', 'reject malformed', 'text_delta new'])
+  expect(story.verdicts).toEqual(['proven'])
+  expect(story.followed).toEqual([true])
+  expect(shown).toMatchObject([{ snapshot: { eventId: 'snapshot:wo_0' }, diagnostic: null }])
+  expect(shown[0]?.held.map(nameOf)).toEqual(['text_delta known 1', 'text_delta known 2', 'text_delta new'])
+})
+
+test('a proven connection of which all is known is not followed by anything', async () => {
+  const { story } = asking({ verdict: 'proven', firstNew: 1 })
+  wire = await server.accepted()
+  wire.ws.send(snapshot())
+  await wire.nextPing()
+  wire.ws.send(numbered(delta('known')))
+  wire.pong()
+  await story.until(1)
+  expect(story.followed).toEqual([false])
+  expect(story.told).toEqual(['begin snapshot:wo_0'])
+})
+
+const overAtOnce: readonly [Verdict, string][] = [
+  [{ verdict: 'not_proven', reason: 'upstream_gap' }, 'not_proven'],
+  [{ verdict: 'retry_from_zero' }, 'ask_from_zero'],
+]
+
+test.each(overAtOnce)('a connection that is not proven is over at once (%o)', async (verdict, code) => {
+  const { story } = asking(verdict)
+  wire = await server.accepted()
+  wire.ws.send(snapshot())
+  await wire.nextPing()
+  wire.ws.send(numbered(delta('held')))
+  wire.pong()
+  expect(await story.connection.ended).toEqual({ code, opened: true, believedAt: null, verdict })
+  expect(story.told).toEqual([])
+})
+
+test('a diagnostic before the fence is evidence, be it in the place of the snapshot', async () => {
+  for (const first of [true, false]) {
+    const { shown, story } = asking({ verdict: 'retry_from_zero' })
+    wire = await server.accepted()
+    if (!first) wire.ws.send(snapshot())
+    wire.ws.send(diagnostic('cursor_malformed'))
+    expect(await story.connection.ended).toMatchObject({ code: 'ask_from_zero' })
+    expect(shown).toMatchObject([
+      { diagnostic: 'runtime.cursor_malformed', snapshot: first ? null : { eventId: 'snapshot:wo_0' } },
+    ])
+  }
+})
+
+test('a proven connection that is ended by a diagnostic later ends as any other', async () => {
+  const { story } = asking({ verdict: 'proven', firstNew: 0 })
+  wire = await server.accepted()
+  wire.ws.send(snapshot())
+  await wire.nextPing()
+  wire.pong()
+  await story.until(1)
+  wire.ws.send(diagnostic('cursor_expired'))
+  expect(await story.connection.ended).toMatchObject({ code: 'overrun', believedAt: expect.any(Number) })
+})
+
+test('one that ends before its fence without a word was not judged', async () => {
+  const { shown, story } = asking({ verdict: 'proven', firstNew: 0 })
+  wire = await server.accepted()
+  wire.ws.send(snapshot())
+  await wire.nextPing()
+  wire.ws.terminate()
+  expect(await story.connection.ended).toMatchObject({ code: 'closed', verdict: null })
+  expect(shown).toEqual([])
+})
+
+test('a judge who fails costs the connection', async () => {
+  const story = open('events-ws', {}, undefined, {
+    first: 'opening',
+    judge: () => {
+      throw new Error('the journal is away')
+    },
+  })
+  wire = await server.accepted()
+  wire.ws.send(snapshot())
+  await wire.nextPing()
+  wire.pong()
+  expect(await story.connection.ended).toMatchObject({ code: 'not_taken', verdict: null })
+})
+
+test('a glance shows its snapshot and is over, without a ping', async () => {
+  const shown: Envelope[] = []
+  const story = open(
+    'protocol-ws',
+    {},
+    undefined,
+    glance(it => shown.push(it)),
+  )
+  wire = await server.accepted()
+  wire.ws.on('ping', () => story.told.push('ping'))
+  wire.ws.send(snapshotPayload())
+  wire.ws.send(delta('a'))
+  expect(await story.connection.ended).toMatchObject({ code: 'glanced', believedAt: null })
+  await wire.gone
+  expect(shown.map(({ payload }) => payload)).toEqual([snapshotPayload()])
+  expect(story.told).toEqual([])
+})
+
+test('a fence after belief is passed by its pong, and not by a late one or the end', async () => {
+  const story = await believed()
+  const passed = story.connection.fence()
+  await wire.nextPing()
+  wire.ws.send(numbered(delta('written before')))
+  wire.pong()
+  expect(await passed).toBe(true)
+  expect(story.told).toContain('text_delta written before')
+  const late = story.connection.fence()
+  await wire.nextPing()
+  await clock.advance(LIMITS.fenceMs)
+  expect(await late).toBe(false)
+  const over = story.connection.fence()
+  story.connection.end('left')
+  expect(await over).toBe(false)
+  expect(await story.connection.fence()).toBe(false)
+})
+
 test('the stand-in of a stopped worker is told as one', async () => {
   const story = open()
   wire = await server.accepted()
   wire.ws.send(snapshot('worker-runtime'))
   await wire.nextPing()
   wire.pong()
-  await story.until(1)
-  expect(story.verdicts).toEqual(['stand_in'])
+  expect(await story.connection.ended).toMatchObject({
+    code: 'stand_in',
+    believedAt: null,
+    verdict: { verdict: 'stand_in' },
+  })
+  expect(story.told).toEqual([])
 })
 
 const internal = (message: string) => `{"event":"error","data":{"code":"internal","message":"${message}"}}`

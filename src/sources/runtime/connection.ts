@@ -1,29 +1,33 @@
 import { randomBytes } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
 import { type RawData, WebSocket } from 'ws'
 import type { Envelope } from '../../journal/entry.ts'
 import type { QuarantinedFrame } from '../../journal/journal.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { endOfAnswer } from './answers.ts'
+import { endOfAnswer, readRefusal } from './answers.ts'
+import { observationUrl } from './dialects.ts'
 import { type EndCode, endOfDiagnostic } from './ends.ts'
 import { eventHint, type FrameOrigin, readFrame } from './envelope.ts'
 import { Farewell, mayBeFarewell } from './farewell.ts'
+import { HeldFrames, type RejectedFrame, type Taken } from './held-frames.ts'
 import type { RuntimeLimits } from './limits.ts'
-import { type Happening, judgeOpening, STEPS, type State, type Verdict } from './opening.ts'
+import { type Happening, type Opening, STEPS, type State, type Verdict } from './opening.ts'
 import { Watch } from './watch.ts'
 
-export type RejectedFrame = Omit<QuarantinedFrame, 'stream'>
-
-interface ConnectionTarget extends FrameOrigin {
-  /** `ws:` or `wss:`. */
+export interface ConnectionTarget extends FrameOrigin {
+  /** Of the Runtime. */
   readonly url: string
   readonly token?: string
 }
 
 /** Told in order, synchronously. `accept` and `reject` follow only upon `believed`. */
 interface ConnectionObserver {
-  /** The fence has passed. Nothing is handed on after it if the observer ends the connection here. */
-  believed(snapshot: Envelope, verdict: Verdict): void
+  /**
+   * The fence has passed and the verdict is `fresh` or `proven`. `followed`: frames that are to be handed on
+   * came before the fence. Nothing is handed on after it if the observer ends the connection here.
+   */
+  believed(snapshot: Envelope, verdict: Verdict['verdict'], followed: boolean): void
+  /** What came before the fence has been handed on. */
+  caughtUp(): void
   accept(envelope: Envelope): void
   reject(frame: RejectedFrame): void
 }
@@ -32,22 +36,23 @@ export interface Ended {
   readonly code: EndCode
   /** The upgrade was answered with 101. */
   readonly opened: boolean
-  /** Milliseconds since the epoch; null where the fence was never passed. */
+  /** Milliseconds since the epoch; null where it was never believed. */
   readonly believedAt: number | null
+  /** What the judge said; null where it was not asked. */
+  readonly verdict: Verdict | null
 }
 
-type Taken =
-  | {
-      readonly kind: 'event' | 'snapshot'
-      readonly event: string
-      readonly envelope: Envelope
-      readonly bytes: number
-    }
-  | { readonly kind: 'unreadable'; readonly frame: RejectedFrame; readonly bytes: number }
+interface Detail {
+  /** How it ends, if it does. */
+  readonly code?: EndCode
+  readonly taken?: Taken
+  readonly diagnostic?: string
+}
 
 /** Bytes of a frame that are looked at before it is parsed. */
 const HEAD_BYTES = 1_024
-const REFUSAL_BYTES = 8 * 1_024
+
+const fenceMark = (): string => randomBytes(9).toString('base64url')
 
 const bufferOf = (data: RawData): Buffer => {
   if (Buffer.isBuffer(data)) return data
@@ -65,29 +70,41 @@ export class Connection {
   /** Resolves, never rejects, when the socket is closed and no timer or listener of it is left. */
   readonly ended: Promise<Ended>
   readonly #target: ConnectionTarget
+  readonly #opening: Opening
   readonly #observer: ConnectionObserver
   readonly #limits: RuntimeLimits
   readonly #clock: Clock
   readonly #ws: WebSocket
   readonly #watch: Watch
   readonly #farewell: Farewell
-  readonly #fence = randomBytes(8)
+  readonly #fence = fenceMark()
+  /** Pings whose pong is awaited, by what they carry. */
+  readonly #fences = new Map<string, (passed: boolean) => void>()
   #socket: { readonly bytesRead: number } | null = null
-  #state: State = 'opening'
+  #state: State
   #code: EndCode = 'closed'
   #opened = false
   #believedAt: number | null = null
+  #verdict: Verdict | null = null
   #position = 0
   #snapshot: Envelope | null = null
-  #held: Taken[] = []
-  #heldBytes = 0
+  readonly #held: HeldFrames
   #paused = false
 
-  constructor(target: ConnectionTarget, observer: ConnectionObserver, limits: RuntimeLimits, clock: Clock) {
+  constructor(
+    target: ConnectionTarget,
+    opening: Opening,
+    observer: ConnectionObserver,
+    limits: RuntimeLimits,
+    clock: Clock,
+  ) {
     this.#target = target
+    this.#opening = opening
+    this.#state = opening.first
     this.#observer = observer
     this.#limits = limits
     this.#clock = clock
+    this.#held = new HeldFrames(limits)
     this.#watch = this.#makeWatch()
     this.#farewell = new Farewell(
       limits.errorHoldMs,
@@ -95,7 +112,8 @@ export class Connection {
       () => this.#paused,
       envelope => this.#tell(() => observer.accept(envelope)),
     )
-    this.#ws = new WebSocket(target.url, {
+    const { url, worker, dialect } = target
+    this.#ws = new WebSocket(observationUrl(url, worker, dialect, opening.cursor), {
       headers: target.token === undefined ? {} : { authorization: `Bearer ${target.token}` },
       perMessageDeflate: false,
       maxPayload: limits.hardFrameBytes,
@@ -109,6 +127,28 @@ export class Connection {
   /** Bytes that came on the socket, whole frames or not. */
   get bytesRead(): number {
     return this.#socket?.bytesRead ?? 0
+  }
+
+  get paused(): boolean {
+    return this.#paused
+  }
+
+  /**
+   * Resolves with true when all that the Runtime had written by now has come, with false if the connection is
+   * over or the pong does not come in its time.
+   */
+  async fence(): Promise<boolean> {
+    if (this.#state !== 'believed') return false
+    const mark = fenceMark()
+    const timer = new AbortController()
+    const passed = await new Promise<boolean>(resolve => {
+      this.#fences.set(mark, resolve)
+      this.#ws.ping(mark)
+      void this.#clock.after(this.#limits.fenceMs, timer.signal).then(() => resolve(false))
+    })
+    this.#fences.delete(mark)
+    timer.abort()
+    return passed
   }
 
   /** Stops reading, as soon as there is a socket to stop. The time it stands still counts as nobody's silence. */
@@ -162,24 +202,35 @@ export class Connection {
       if (this.#paused) ws.pause()
       this.#step('opened')
     })
-    ws.on('unexpected-response', (_request, response) => this.#refused(response))
+    ws.on('unexpected-response', (_request, response) =>
+      readRefusal(response, body =>
+        this.#step('refused', { code: endOfAnswer(response.statusCode ?? 0, body) }),
+      ),
+    )
     ws.on('message', (data, binary) => this.#message(bufferOf(data), binary))
     ws.on('ping', () => this.#watch.heard())
     ws.on('pong', data => {
       this.#watch.heard()
-      if (data.equals(this.#fence)) this.#step('pong')
+      const mark = data.toString('latin1')
+      if (mark === this.#fence) this.#step('pong')
+      else this.#fences.get(mark)?.(true)
     })
     ws.on('error', error => this.#failed(error))
     return new Promise(resolve => {
       ws.on('close', () => {
-        this.#step('closed', this.#farewell.held ? 'dismissed' : undefined)
+        this.#step('closed', this.#farewell.held ? { code: 'dismissed' } : {})
         ws.removeAllListeners()
-        resolve({ code: this.#code, opened: this.#opened, believedAt: this.#believedAt })
+        resolve({
+          code: this.#code,
+          opened: this.#opened,
+          believedAt: this.#believedAt,
+          verdict: this.#verdict,
+        })
       })
     })
   }
 
-  #step(happening: Happening, code?: EndCode, taken?: Taken): void {
+  #step(happening: Happening, { code, taken, diagnostic }: Detail = {}): void {
     const step = STEPS[this.#state][happening]
     if (step.act === 'end') {
       this.#over(code ?? step.end ?? 'closed')
@@ -191,8 +242,12 @@ export class Connection {
     if (step.act === 'ping' && taken?.kind === 'snapshot') {
       this.#snapshot = taken.envelope
       this.#ws.ping(this.#fence)
-    } else if (step.act === 'hold' && taken !== undefined) this.#hold(taken)
-    else if (step.act === 'release') this.#release()
+    } else if (step.act === 'hold' && taken !== undefined) {
+      if (!this.#held.add(taken)) this.#over('held_too_much')
+    } else if (step.act === 'judge') {
+      if (taken?.kind === 'snapshot') this.#snapshot = taken.envelope
+      this.#judge(diagnostic ?? null)
+    } else if (step.act === 'release') this.#release()
     else if (step.act === 'hand_on' && taken !== undefined) this.#handOn(taken)
   }
 
@@ -201,8 +256,9 @@ export class Connection {
     this.#code = code
     this.#watch.end()
     this.#farewell.drop()
-    this.#held = []
+    this.#held.takeAfter(0)
     this.#snapshot = null
+    for (const told of this.#fences.values()) told(false)
     this.#ws.terminate()
   }
 
@@ -222,38 +278,41 @@ export class Connection {
       return
     }
     const read = readFrame(data.toString('utf8'), this.#target, this.#position, this.#watch.heardAt)
-    if (read.kind === 'diagnostic') this.#step('farewell', endOfDiagnostic(read.code))
+    if (read.kind === 'diagnostic')
+      this.#step('farewell', { code: endOfDiagnostic(read.code), diagnostic: read.code })
     else if (read.kind === 'unreadable') this.#unreadable(read.cause, bytes, body())
     else if (read.event === 'snapshot')
-      this.#step('snapshot', undefined, { ...read, kind: 'snapshot', bytes })
+      this.#step('snapshot', { taken: { ...read, kind: 'snapshot', bytes } })
     else if (large) this.#unreadable('too_large', bytes, body())
-    else this.#step('event', undefined, { ...read, bytes })
+    else this.#step('event', { taken: { ...read, bytes } })
   }
 
   #unreadable(cause: QuarantinedFrame['cause'], bytes: number, body: string): void {
     const frame = { time: this.#watch.heardAt, cause, bytes, body }
-    this.#step('unreadable', undefined, { kind: 'unreadable', frame, bytes: body.length })
+    this.#step('unreadable', { taken: { kind: 'unreadable', frame, bytes: body.length } })
   }
 
-  #hold(taken: Taken): void {
-    this.#held.push(taken)
-    this.#heldBytes += taken.bytes
-    const { heldFrames, heldBytes } = this.#limits
-    if (this.#held.length > heldFrames || this.#heldBytes > heldBytes) this.#over('held_too_much')
+  #judge(diagnostic: string | null): void {
+    const evidence = { snapshot: this.#snapshot, held: this.#held.events, diagnostic }
+    this.#tell(() => {
+      this.#verdict = this.#opening.judge(evidence)
+    })
+    if (this.#verdict !== null) this.#step(this.#verdict.verdict)
   }
 
   #release(): void {
+    const verdict = this.#verdict
     const snapshot = this.#snapshot
-    const held = this.#held
     this.#snapshot = null
-    this.#held = []
-    if (snapshot === null) return
+    if (snapshot === null || verdict === null) return
+    const fresh = this.#held.takeAfter(verdict.verdict === 'proven' ? verdict.firstNew : 0)
     this.#believedAt = this.#clock.now()
-    this.#tell(() => this.#observer.believed(snapshot, judgeOpening(snapshot.parsed)))
-    for (const taken of held) {
+    this.#tell(() => this.#observer.believed(snapshot, verdict.verdict, fresh.length > 0))
+    for (const taken of fresh) {
       if (this.#state !== 'believed') return
       this.#handOn(taken)
     }
+    if (this.#state === 'believed') this.#tell(() => this.#observer.caughtUp())
   }
 
   #handOn(taken: Taken): void {
@@ -271,25 +330,6 @@ export class Connection {
     } catch {
       this.#over('not_taken')
     }
-  }
-
-  #refused(response: IncomingMessage): void {
-    const chunks: Buffer[] = []
-    let bytes = 0
-    const judge = () => {
-      response.removeAllListeners()
-      response.on('error', () => undefined)
-      this.#step('refused', endOfAnswer(response.statusCode ?? 0, Buffer.concat(chunks).toString('utf8')))
-    }
-    response.on('data', (chunk: Buffer) => {
-      chunks.push(chunk)
-      bytes += chunk.length
-      if (bytes > REFUSAL_BYTES) judge()
-    })
-    // One that does not end runs into the time limit of the opening.
-    response.on('end', judge)
-    response.on('close', judge)
-    response.on('error', judge)
   }
 
   #failed(error: Error): void {

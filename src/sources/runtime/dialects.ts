@@ -1,4 +1,4 @@
-import type { Dialect } from './envelope.ts'
+import type { Dialect } from '../source.ts'
 
 export type DialectChoice = Dialect | 'auto'
 
@@ -31,8 +31,9 @@ export class Dialects {
 
 const ROUTES = { 'events-ws': 'events/ws', 'protocol-ws': 'protocol/ws' } as const
 
-/** Address of a worker's observation socket. The worker's id comes from a listing. */
-export const observationUrl = (url: string, worker: string, dialect: Dialect): string => {
+/** Address of a worker's observation socket. The worker's id comes from a listing, the cursor from its Runtime. */
+export const observationUrl = (url: string, worker: string, dialect: Dialect, cursor?: string): string => {
   const base = url.replace(/^http/, 'ws').replace(/\/+$/, '')
-  return `${base}/v1/workers/${encodeURIComponent(worker)}/${ROUTES[dialect]}`
+  const query = cursor === undefined ? '' : `?cursor=${encodeURIComponent(cursor)}`
+  return `${base}/v1/workers/${encodeURIComponent(worker)}/${ROUTES[dialect]}${query}`
 }

@@ -5,11 +5,19 @@ export type Retry = 'now' | 'backoff' | 'slow' | 'listing' | 'never'
 
 interface EndRule {
   readonly retry: Retry
-  /** What viewers are told meanwhile. The code is ours and stable: nothing of the Runtime's wording. */
-  readonly upstream: UpstreamState
+  /**
+   * What viewers are told meanwhile; nothing new if absent. The code is ours and stable: nothing of the
+   * Runtime's wording.
+   */
+  readonly upstream?: UpstreamState
   readonly code?: string
   /** Why the list is replaced when the worker is next believed. */
   readonly reset: ResetReason
+  /**
+   * No resume is tried: a frame is lost that asking again would not bring, the list is known to be wrong, or
+   * another try would end as this one did.
+   */
+  readonly afresh?: true
 }
 
 /**
@@ -55,6 +63,7 @@ export const ENDS = {
     upstream: 'gone',
     code: 'upstream_worker_gone',
     reset: 'upstream_unverifiable',
+    afresh: true,
   },
   no_snapshot: {
     retry: 'backoff',
@@ -87,6 +96,7 @@ export const ENDS = {
     upstream: 'reconnecting',
     code: 'upstream_overflow',
     reset: 'upstream_unverifiable',
+    afresh: true,
   },
   /** A quick retry would carry the same bytes again. */
   snapshot_too_large: {
@@ -100,10 +110,17 @@ export const ENDS = {
     upstream: 'reconnecting',
     code: 'frame_too_large',
     reset: 'upstream_gap',
+    afresh: true,
   },
   /** No WebSocket message could be read from the bytes, invalid UTF-8 included: one is lost. */
-  garbled: { retry: 'backoff', upstream: 'reconnecting', code: 'upstream_protocol', reset: 'upstream_gap' },
-  /** The Runtime said that it dropped events for us. */
+  garbled: {
+    retry: 'backoff',
+    upstream: 'reconnecting',
+    code: 'upstream_protocol',
+    reset: 'upstream_gap',
+    afresh: true,
+  },
+  /** The Runtime said that it dropped events for us. They may be retained still (R65), so they are asked for. */
   overrun: { retry: 'backoff', upstream: 'reconnecting', code: 'upstream_overrun', reset: 'upstream_gap' },
   /** It said something else and ended the stream. */
   dismissed: {
@@ -113,13 +130,26 @@ export const ENDS = {
     reset: 'upstream_unverifiable',
   },
   /** The journal did not take what came. */
-  not_taken: { retry: 'backoff', upstream: 'journal_unavailable', reset: 'upstream_gap' },
+  not_taken: { retry: 'backoff', upstream: 'journal_unavailable', reset: 'upstream_gap', afresh: true },
+  /** The journal could not be read before anything was asked of the Runtime. */
+  not_ready: { retry: 'backoff', upstream: 'journal_unavailable', reset: 'upstream_unverifiable' },
   profile_changed: {
     retry: 'now',
     upstream: 'reconnecting',
     code: 'worker_changed',
     reset: 'worker_changed',
+    afresh: true,
   },
+  /** The cursor was refused, which can happen where nothing was lost (R17): all that is retained is asked for. */
+  ask_from_zero: { retry: 'now', reset: 'upstream_unverifiable' },
+  /** The verdict says why the list is replaced. */
+  not_proven: { retry: 'now', reset: 'upstream_unverifiable', afresh: true },
+  /** A proven resume whose snapshot says something else, and no event that explains it came. */
+  state_mismatch: { retry: 'now', reset: 'upstream_state_mismatch', afresh: true },
+  /** A fresh snapshot says something else than the stream did, and the outcome says why. */
+  resynced: { retry: 'now', reset: 'upstream_unverifiable', afresh: true },
+  /** A snapshot was all that was asked for, beside the connection that stands. */
+  glanced: { retry: 'never', reset: 'upstream_unverifiable' },
   /** Only the empty snapshot of a stopped worker was to be had. */
   stand_in: { retry: 'listing', upstream: 'gone', reset: 'upstream_unverifiable' },
   /** The worker does not run; its snapshot was all that was asked for. */

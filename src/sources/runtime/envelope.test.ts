@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { loadRecording, recordingNames } from '../../embedded-runtime/recording.ts'
-import { type Dialect, eventHint, type FrameOrigin, readFrame, type WireFrame } from './envelope.ts'
+import type { Dialect } from '../source.ts'
+import { eventHint, type FrameOrigin, readFrame, type WireFrame } from './envelope.ts'
 
 const origin = (dialect: Dialect, worker = '1'): FrameOrigin => ({ dialect, worker, connection: 'c1' })
 const events = origin('events-ws')

@@ -1,9 +1,8 @@
 import type { Envelope } from '../../journal/entry.ts'
 import type { QuarantinedFrame } from '../../journal/journal.ts'
 import { asRecord, isRecord, parseJson } from '../../lib/json.ts'
+import type { Dialect } from '../source.ts'
 import { sliceMembers } from './json-slice.ts'
-
-export type Dialect = 'events-ws' | 'protocol-ws'
 
 interface EventFrame {
   readonly kind: 'event'

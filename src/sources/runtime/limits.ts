@@ -19,6 +19,10 @@ export interface RuntimeLimits {
   /** Without a byte after the upgrade, before the snapshot: a first-generation `protocol/ws` never says one. */
   readonly snapshotMs: number
   readonly fenceMs: number
+  /** How long a proven resume whose snapshot differs waits for an event before the list is replaced. */
+  readonly mismatchMs: number
+  /** Between two snapshots that are fetched beside the connection of one worker, at least. */
+  readonly resyncEveryMs: number
   readonly pingAfterMs: number
   readonly silentMs: number
   /** Largest frame of any event but a snapshot; larger ones go into quarantine. */
@@ -52,6 +56,8 @@ export const RUNTIME_LIMITS: RuntimeLimits = {
   handshakeMs: 10_000,
   snapshotMs: 10_000,
   fenceMs: 10_000,
+  mismatchMs: 2_000,
+  resyncEveryMs: 2_000,
   pingAfterMs: 30_000,
   silentMs: 45_000,
   frameBytes: 8 * MiB,

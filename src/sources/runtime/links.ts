@@ -1,6 +1,7 @@
 import type { ListedWorker } from '../source.ts'
+import type { LinkDeps } from './link-deps.ts'
 import { isAlive } from './lives.ts'
-import { type LinkDeps, WorkerLink } from './worker-link.ts'
+import { WorkerLink } from './worker-link.ts'
 
 /** The links of one Runtime: one for each worker that runs, or that does not and was asked for. */
 export class Links {

@@ -58,6 +58,11 @@ export class Pressure {
     for (const [flow, bytes] of this.#sent) this.#sent.set(flow, bytes / 2)
   }
 
+  /** A socket stands still. */
+  get full(): boolean {
+    return this.#relief !== null
+  }
+
   /** Resolves when no socket stands still; new ones should not be opened before. Resolves on abort. */
   async clear(): Promise<void> {
     while (this.#relief !== null && !this.#signal.aborted) await this.#relief

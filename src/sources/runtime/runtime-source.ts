@@ -7,11 +7,11 @@ import type { ListedWorker, Source, SourceEvents, SourceSink, StatusChange } fro
 import { type DialectChoice, Dialects } from './dialects.ts'
 import { Discovery } from './discovery.ts'
 import { RUNTIME_LIMITS, type RuntimeLimits } from './limits.ts'
+import type { LinkDeps } from './link-deps.ts'
 import { Links } from './links.ts'
 import { Pressure } from './pressure.ts'
 import { createRuntimeRest, type Listing, type RuntimeRest } from './rest.ts'
 import { StatusBoard } from './status-board.ts'
-import type { LinkDeps } from './worker-link.ts'
 
 export interface RuntimeSourceConfig {
   readonly id: string

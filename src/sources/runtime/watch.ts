@@ -1,6 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { RuntimeLimits } from './limits.ts'
-import type { State } from './opening.ts'
+import { AWAITED, type State } from './opening.ts'
 
 interface Watched {
   readonly state: State
@@ -54,10 +54,10 @@ export class Watch {
 
   #due(): number {
     const { handshakeMs, snapshotMs, fenceMs, pingAfterMs, silentMs } = this.#limits
-    const { state } = this.#watched
-    if (state === 'opening') return this.#since + handshakeMs
-    if (state === 'greeting') return this.heardAt + snapshotMs
-    if (state === 'fencing') return this.#since + fenceMs
+    const awaited = AWAITED[this.#watched.state]
+    if (awaited === 'upgrade') return this.#since + handshakeMs
+    if (awaited === 'snapshot') return this.heardAt + snapshotMs
+    if (awaited === 'fence') return this.#since + fenceMs
     return this.heardAt + (this.#pinged ? silentMs : pingAfterMs)
   }
 
@@ -79,7 +79,8 @@ export class Watch {
     const { state, paused, bytesRead } = this.#watched
     if (paused || now - due > OVERSLEPT_MS) this.heardAt = this.#since = now
     else if (now >= due) {
-      const onlyTotal = state === 'opening' || state === 'fencing'
+      const awaited = AWAITED[state]
+      const onlyTotal = awaited === 'upgrade' || awaited === 'fence'
       // A large frame on a slow line is not silence, although no message has come.
       if (!onlyTotal && bytesRead !== this.#bytesSeen) this.heard()
       else if (state !== 'believed' || this.#pinged) {

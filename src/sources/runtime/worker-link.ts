@@ -1,40 +1,22 @@
-import type { Clock } from '../../lib/clock.ts'
-import type { Slots } from '../../lib/slots.ts'
 import { Wake } from '../../lib/wake.ts'
-import type { ListedWorker, SourceEvents, SourceSink } from '../source.ts'
+import type { Dialect, ListedWorker } from '../source.ts'
 import { backoffMs } from './backoff.ts'
-import { Connection, type Ended } from './connection.ts'
-import { type Dialects, observationUrl } from './dialects.ts'
-import { type Retry, ruleOf } from './ends.ts'
-import type { Dialect } from './envelope.ts'
-import type { RuntimeLimits } from './limits.ts'
+import type { Ended } from './connection.ts'
+import { type EndCode, type Retry, ruleOf } from './ends.ts'
+import type { LinkDeps } from './link-deps.ts'
 import { isAlive } from './lives.ts'
-import type { Pressure } from './pressure.ts'
-import type { StatusBoard } from './status-board.ts'
+import { Observation } from './observation.ts'
+import type { Reconnection } from './overlap.ts'
+import type { Resumption } from './resumption.ts'
+import { Resync } from './resync.ts'
 import { WorkerStream } from './worker-stream.ts'
-
-/** What the links of one Runtime share. */
-export interface LinkDeps {
-  readonly runtime: string
-  readonly url: string
-  readonly token?: string
-  readonly sink: SourceSink
-  readonly events: SourceEvents
-  readonly limits: RuntimeLimits
-  readonly clock: Clock
-  readonly random: () => number
-  readonly newConnectionId: () => string
-  readonly dialects: Dialects
-  readonly slots: Slots
-  readonly pressure: Pressure
-  readonly status: StatusBoard
-}
 
 /** `stay`: observe it. `look`: fetch the snapshot of a worker that does not run. `rest`: nothing to do. */
 type Need = 'stay' | 'look' | 'rest'
 
 interface Attempt {
   readonly need: Need
+  readonly profile: string | null
   /** The listing under which it began. */
   readonly listing: string
   /** Lets the next worker connect. */
@@ -45,24 +27,27 @@ interface Attempt {
 const listingOf = (listed: ListedWorker | null): string =>
   listed === null ? '' : JSON.stringify([isAlive(listed.status) ? 'alive' : listed.status, listed.profile])
 
-const NOTHING_OPENED: Omit<Ended, 'code'> = { opened: false, believedAt: null }
+const nothingOpened = (code: EndCode): Ended => ({ code, opened: false, believedAt: null, verdict: null })
 
 /**
  * Keeps one worker connected while it is listed as running, and looks once at one that is not when asked to.
- * Every connection that is believed begins a new incarnation with its snapshot.
+ * A connection goes on with the list that is known where that is proven, and begins a new one otherwise.
  */
 export class WorkerLink {
   readonly worker: string
   readonly #deps: LinkDeps
   readonly #wake: Wake
   readonly #stream: WorkerStream
+  readonly #resync: Resync
   #listed: ListedWorker | null
   #admitted: boolean
   #wanted = false
   #done = false
   /** The listing under which nothing more is to be had of the worker. */
   #exhausted: string | null = null
-  #staying: Connection | null = null
+  /** Where the next resume asks from. */
+  #asked: Reconnection['asked'] = 'oldest'
+  #staying: Observation | null = null
   #lingering: AbortController | null = null
 
   /** `admitted`: it may have a lasting connection. */
@@ -73,6 +58,7 @@ export class WorkerLink {
     this.#deps = deps
     this.#wake = new Wake(deps.clock)
     this.#stream = new WorkerStream(deps.sink, deps.runtime, listed.worker)
+    this.#resync = new Resync(listed.worker, this.#stream, deps)
   }
 
   /** The worker left its Runtime and all is said of it: the link has ended and takes no more news. */
@@ -93,9 +79,11 @@ export class WorkerLink {
     this.#wake.call()
   }
 
+  /** A wait that it does not end is left alone: viewers who come and go must not hurry what is tried slowly. */
   want(): void {
+    const before = this.#need()
     this.#wanted = true
-    this.#wake.call()
+    if (this.#need() !== before) this.#wake.call()
   }
 
   /** The Runtime is there again: whatever is waited for, now is the time. */
@@ -118,9 +106,11 @@ export class WorkerLink {
       if (ended === null || signal.aborted) continue
       const { clock, limits } = this.#deps
       if (ended.believedAt !== null && clock.now() - ended.believedAt > limits.steadyMs) failures = 0
+      const { retry } = ruleOf(ended.code)
       // News in the meantime go before the wait.
-      if (this.#need() === need) await this.#wait(ruleOf(ended.code).retry, failures, signal)
-      failures += 1
+      if (this.#need() === need) await this.#wait(retry, failures, signal)
+      // What is tried again at once is one more step of the same try.
+      if (retry !== 'now') failures += 1
     }
     this.#done = true
   }
@@ -163,8 +153,8 @@ export class WorkerLink {
       await pressure.clear()
       const listed = this.#listed
       if (signal.aborted || listed === null || this.#need() !== need) return null
-      const attempt = { need, listing: listingOf(listed), leave }
-      let ended: Ended = { code: 'not_taken', ...NOTHING_OPENED }
+      const attempt = { need, profile: listed.profile, listing: listingOf(listed), leave }
+      let ended = nothingOpened('not_ready')
       if (await this.#open(listed.profile)) {
         for (const dialect of dialects.candidates()) {
           ended = await this.#observe(dialect, attempt, signal)
@@ -187,57 +177,42 @@ export class WorkerLink {
     )
   }
 
-  async #observe(dialect: Dialect, attempt: Attempt, signal: AbortSignal): Promise<Ended> {
-    if (signal.aborted) return { code: 'aborted', ...NOTHING_OPENED }
-    const { runtime, url, token, events, limits, clock, pressure, newConnectionId } = this.#deps
-    const at = { runtime, worker: this.worker }
-    const connection: Connection = new Connection(
+  async #observe(dialect: Dialect, { need, profile, leave }: Attempt, signal: AbortSignal): Promise<Ended> {
+    let resumption: Resumption | null = null
+    try {
+      if (dialect === 'events-ws') resumption = await this.#stream.resumption(this.#asked, need === 'stay')
+    } catch {
+      return nothingOpened('not_ready')
+    }
+    if (signal.aborted) return nothingOpened('aborted')
+    // Nothing may be resumed under another profile, nor begun under one that is no longer true.
+    if (this.#listed !== null && this.#listed.profile !== profile) return nothingOpened('profile_changed')
+    const { dialects } = this.#deps
+    const observation = new Observation(
       {
-        url: observationUrl(url, this.worker, dialect),
-        ...(token === undefined ? {} : { token }),
-        dialect,
         worker: this.worker,
-        connection: newConnectionId(),
-      },
-      {
-        believed: (snapshot, verdict) => {
-          this.#deps.dialects.found(dialect)
-          attempt.leave()
-          if (verdict === 'stand_in') {
-            connection.end('stand_in')
-            return
-          }
-          events.connected(at)
-          this.#stream.begin(snapshot)
-          pressure.handed(flow, snapshot.payload.length)
-          if (attempt.need === 'stay') this.#deps.status.set(this.worker, 'live')
-          // What was held behind the snapshot is still handed on before.
-          else queueMicrotask(() => connection.end('looked'))
-        },
-        accept: envelope => {
-          this.#stream.accept(envelope)
-          pressure.handed(flow, envelope.payload.length)
-        },
-        reject: frame => {
-          this.#stream.reject(frame)
-          events.rejected({ ...at, cause: frame.cause, bytes: frame.bytes })
-          pressure.handed(flow, frame.body.length)
+        dialect,
+        lasting: need === 'stay',
+        resumption,
+        stream: this.#stream,
+        resync: this.#resync,
+        believed: () => {
+          dialects.found(dialect)
+          leave()
         },
       },
-      limits,
-      clock,
+      this.#deps,
     )
-    const flow = { worker: this.worker, pause: () => connection.pause(), resume: () => connection.resume() }
-    const abort = () => connection.end('aborted')
-    pressure.add(flow)
+    const abort = () => observation.end('aborted')
     signal.addEventListener('abort', abort, { once: true })
-    if (attempt.need === 'stay') this.#staying = connection
+    if (need === 'stay') this.#staying = observation
     this.#linger()
-    const ended = await connection.ended
+    const ended = await observation.ended
     this.#staying = null
     this.#lingering?.abort()
     signal.removeEventListener('abort', abort)
-    pressure.delete(flow)
+    if (ended.verdict !== null) dialects.found(dialect)
+    this.#asked = ended.code === 'ask_from_zero' ? 'zero' : 'oldest'
     return ended
   }
 
@@ -245,13 +220,13 @@ export class WorkerLink {
   #settle({ code }: Ended, { listing }: Attempt): void {
     const { dialects, status } = this.#deps
     const rule = ruleOf(code)
-    this.#stream.replacedFor(rule.reset)
     if (code === 'no_snapshot' || code === 'route_missing') dialects.forget()
     if (rule.upstream === 'gone') this.#stop()
     if (rule.retry === 'listing') {
       const now = this.#listed
       this.#exhausted = code === 'left' ? listingOf(now) : listing
-    } else if (rule.retry !== 'never') status.set(this.worker, rule.upstream, rule.code)
+    } else if (rule.retry !== 'never' && rule.upstream !== undefined)
+      status.set(this.worker, rule.upstream, rule.code)
   }
 
   /** A worker that is no longer listed as running keeps its connection for a while: its last words may be under way. */
