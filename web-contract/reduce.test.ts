@@ -552,3 +552,20 @@ describe('the stream', () => {
     expect(commands).not.toHaveProperty('r49')
   })
 })
+
+it('takes back the items of a run that was rolled back, and leaves those that are not known alone', () => {
+  const at = { runtime: 'lab', worker: '7', time: 1 }
+  const told = (event: string, data: Record<string, unknown>, more: object): EnvelopeData => ({
+    ...at,
+    event,
+    data,
+    ...more,
+  })
+  const steps = [
+    told('text_done', { text: 'before' }, { item: 'a', begins: true }),
+    told('user_message', { segments: [] }, { item: 'b', begins: true }),
+    told('run_end', { result: 'rolled_back' }, { removes: ['b', 'unknown'] }),
+  ]
+  const state = steps.reduce(reduceWorker, emptyWorkerState())
+  expect(state.items.map(i => i.id)).toEqual(['a'])
+})
