@@ -21,6 +21,7 @@ import { ShojiError } from './lib/error.ts'
 import { isLoopback } from './lib/loopback.ts'
 import { createObservability } from './observability/events.ts'
 import type { Logger } from './observability/log.ts'
+import { createMetrics, readOut, serveMetrics } from './observability/metrics.ts'
 import { createIds } from './projection/ids.ts'
 import { closedPolicy } from './projection/policy/compile.ts'
 import { loadPolicyFile } from './projection/policy/file.ts'
@@ -49,6 +50,8 @@ export interface Service {
   readonly url: string
   readonly port: number
   readonly policyHash: string
+  /** Where metrics are served, if they are. */
+  readonly metricsPort?: number
   stats(): Promise<JournalStats>
   /** Says `bye` to every viewer, ends ingest, closes the journal. Resolves within the grace. */
   stop(): Promise<void>
@@ -61,7 +64,8 @@ export async function startService(config: Config, log: Logger, overrides: Overr
   const now = Date.now
   const random = overrides.random ?? Math.random
   const policy = await loadPolicy(config)
-  const observability = createObservability(log)
+  const metrics = createMetrics()
+  const observability = createObservability(log, metrics)
   const server = await openHttpServer(config.listen)
   const journal = await openJournal({ dataDir: config.dataDir, ...overrides.journal }).catch(error => {
     void server.close()
@@ -112,8 +116,10 @@ export async function startService(config: Config, log: Logger, overrides: Overr
       lists: createLists(),
       monotonicMs: () => performance.now(),
       views: audience => viewsOf(audience, workers()),
-      onProjectionFailed: (entry, error) =>
-        log.error({ seq: entry.seq, event: entry.event, err: error }, 'projection failed: entry withheld'),
+      onProjectionFailed(entry, error) {
+        metrics.projectionFailed.inc()
+        log.error({ seq: entry.seq, event: entry.event, err: error }, 'projection failed: entry withheld')
+      },
     }
     const delivery = createDelivery({
       folding,
@@ -166,6 +172,13 @@ export async function startService(config: Config, log: Logger, overrides: Overr
       },
       overrides.pages,
     )
+    readOut(metrics, {
+      viewers: () => delivery.viewers,
+      journal: () => journal.stats(),
+      queuedBytes: () => journal.queuedBytes,
+      policy: policy.hash,
+    })
+    const exposed = config.metrics && (await serveMetrics(metrics, config.metrics))
     server.serve((request, env) => app.fetch(request, env))
     const running = [...sources.values()].map(async source => {
       await overrides.sourcesAfter
@@ -192,6 +205,7 @@ export async function startService(config: Config, log: Logger, overrides: Overr
       url,
       port,
       policyHash: policy.hash,
+      ...(exposed !== undefined && { metricsPort: exposed.port }),
       stats: () => journal.stats(),
       async stop() {
         stopping = true
@@ -203,6 +217,7 @@ export async function startService(config: Config, log: Logger, overrides: Overr
           new Promise(resolve => setTimeout(resolve, config.shutdown.graceMs / 2).unref()),
         ])
         delivery.stop()
+        exposed?.close()
         server.destroy()
         await journal.close()
         log.info({}, 'stopped')

@@ -39,6 +39,8 @@ export interface Config {
   /** Absolute path of the file it came from. */
   readonly file: string
   readonly listen: { readonly host: string; readonly port: number }
+  /** Absent: metrics are not served. */
+  readonly metrics?: { readonly host: string; readonly port: number }
   readonly publicOrigin?: string
   /** `Host` values that are accepted beside that of the public origin, lower case. */
   readonly hosts: readonly string[]
@@ -99,6 +101,7 @@ export const toConfig = (parsed: ConfigFile, file: string, secrets: Config['secr
   return {
     file,
     listen: parsed.listen,
+    ...(parsed.metrics === undefined ? {} : { metrics: parsed.metrics }),
     ...(parsed.public_origin === undefined ? {} : { publicOrigin: parsed.public_origin }),
     hosts: parsed.hosts,
     dataDir: path(parsed.data_dir),

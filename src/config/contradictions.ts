@@ -16,7 +16,14 @@ export const contradictions = (file: Partial<ConfigFile>): Contradiction[] => [
   ...duplicates(['auth', 'tokens'], 'id', file.auth?.tokens ?? []),
   ...duplicates(['auth', 'tokens'], 'sha256', file.auth?.tokens ?? []),
   ...identity(file),
+  ...openMetrics(file),
 ]
+
+/** The listener of metrics asks for no credentials. */
+const openMetrics = ({ metrics }: Partial<ConfigFile>): Contradiction[] =>
+  metrics === undefined || isLoopback(metrics.host)
+    ? []
+    : [{ path: ['metrics', 'host'], message: 'must be a loopback address: metrics ask for no credentials' }]
 
 /** Lifetimes of streams vary by a fifth, so that they don't end together. */
 const ROTATION_JITTER = 0.2

@@ -16,7 +16,7 @@ describe('what is wrong with a configuration', () => {
   })
 
   it.each([
-    ['an unknown key', 'metrics: { port: 1 }', '4:1 metrics: unknown key'],
+    ['an unknown key', 'audit: { key: x }', '4:1 audit: unknown key'],
     ['an unknown nested key', 'listen:\n  host: ::1\n  prot: 1', '6:3 listen.prot: unknown key'],
     ['a key of a later version', 'policy: { pin: abc }', '4:11 policy.pin: unknown key'],
     ['__proto__', '__proto__: { x: 1 }', '4:1 __proto__: unknown key'],

@@ -67,6 +67,12 @@ export const SECTIONS = {
       port: whole({ min: 0, max: 65_535 }).prefault(7420),
     })
     .prefault({}),
+  metrics: z
+    .strictObject({
+      host: hostName().prefault('127.0.0.1'),
+      port: whole({ min: 0, max: 65_535 }).prefault(7421),
+    })
+    .optional(),
   public_origin: origin().optional(),
   hosts: z.array(hostHeader()).max(64).prefault([]),
   data_dir: path().prefault('./data'),

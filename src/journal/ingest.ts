@@ -6,7 +6,8 @@ import { asSeq, type Entry, type Seq, type StreamId } from './entry.ts'
 import type { AppendBatch, Journal, StreamRecord, StreamRef } from './journal.ts'
 import { copyOpenState, type OpenState } from './open-state.ts'
 import { recoverStreamState } from './recovery.ts'
-import { createStreamWriter, type StreamWriter } from './stream-writer.ts'
+import { createStreamWriter } from './stream-writer.ts'
+import type { StreamWriter } from './way-in.ts'
 
 export interface IngestEvents {
   readonly repeated: (stream: StreamRecord) => void
@@ -82,11 +83,13 @@ export async function createIngest({ journal, events, strip, now = Date.now }: D
 
   async function openSlot(ref: StreamRef, profile: string | null): Promise<StreamWriter> {
     let record = await journal.openStream(ref, profile)
+    const state = await recoverStreamState(journal, record, mac)
     if (profile !== null && record.profile !== profile) {
+      // Another worker than it was, though under its name: nothing proves that it goes on.
+      state.last.broken = true
       await journal.setProfile(record.id, profile)
       record = { ...record, profile }
     }
-    const state = await recoverStreamState(journal, record, mac)
     strip?.open(state.open)
     const writer = createStreamWriter(
       {

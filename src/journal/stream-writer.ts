@@ -1,8 +1,8 @@
 import type { Class, ResetReason } from '@shoji/web-contract'
 import { asRecord, asText, type Json, parseJson } from '../lib/json.ts'
 import { compareSaid } from './continuity/compare-said.ts'
-import { type Doubled, doubledAfter, noteDoubled } from './continuity/doubled.ts'
-import { beginLastEvents, noteLastEvent, provenEvents } from './continuity/last-events.ts'
+import { type Doubled, doubledAfter, mayBeToldAgain, noteDoubled } from './continuity/doubled.ts'
+import { beginLastEvents, isProvable, noteLastEvent, provenEvents } from './continuity/last-events.ts'
 import { type Loss, noteLoss, openLoss } from './continuity/loss.ts'
 import { needNow, needSoon, noResyncNeed, settled, weigh } from './continuity/resync-need.ts'
 import { saysNothing } from './continuity/said.ts'
@@ -25,50 +25,16 @@ import { createEntryWriter, type NewEntry } from './entry-writer.ts'
 import { expandList } from './expand.ts'
 import type { IngestEvents, Strip } from './ingest.ts'
 import type { AppendBatch, QuarantinedFrame, StreamRecord } from './journal.ts'
-import type { OpenState } from './open-state.ts'
+import { openBlocks } from './open-state.ts'
 import { createRecentIds } from './recent-ids.ts'
 import { type StreamState, saysEvent } from './recovery.ts'
 import { flatten, isMark, step } from './step.ts'
+import type { Beginning, StreamWriter } from './way-in.ts'
 
 /** Names that only Shoji may give an event. */
 const RESERVED: ReadonlySet<string> = new Set(['greeting', 'system_prompt', 'block_end', GAP_EVENT])
 /** Log items come by snapshot alone in `events-ws` (R24); these tell that there may be some. */
 const TELLS_OF_LOG: ReadonlySet<string> = new Set(['compact_done', 'error', 'system_item'])
-
-interface Beginning {
-  readonly reason: ResetReason
-  readonly dialect: 'events-ws' | 'protocol-ws'
-  readonly followed: boolean
-}
-
-/** One worker's way in. `open` is what is open after everything handed in so far, durable or not. */
-export interface StreamWriter {
-  readonly record: StreamRecord
-  readonly open: OpenState
-  readonly known: boolean
-  profileIs(profile: string | null): void
-  begin(snapshot: Envelope, beginning: Beginning): void
-  proof(): Promise<Proof | null>
-  macOf(payload: string): string
-  holdAgainst(snapshot: Envelope): { comparison: 'same' | 'more' | 'differs'; empty: boolean; status: string }
-  resyncDue(): void
-  accept(envelope: Envelope): void
-  reject(frame: Omit<QuarantinedFrame, 'stream'>): void
-  closed(resumable: boolean): void
-  stopped(time: number): void
-  readonly resync: { readonly due: boolean; readonly idle: boolean; readonly version: number }
-  onResync(listener: (() => void) | null): void
-  resyncWith(
-    snapshot: Envelope,
-  ): { outcome: 'same' | 'adopted' } | { outcome: 'differs'; reason: 'upstream_resynced' | 'compacted' }
-}
-
-interface Proof {
-  readonly events: ReturnType<typeof provenEvents>['events']
-  readonly snapshot: { readonly cursor: string; readonly mac: string } | null
-  readonly status: string | null
-  readonly saysNothing: boolean
-}
 
 interface Deps {
   readonly mac: Mac
@@ -93,9 +59,11 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
   let record = first
   const recent = createRecentIds()
   const writeEntry = createEntryWriter(deps, state)
-  let dialect: Beginning['dialect'] = 'events-ws'
+  let dialect: Beginning['dialect'] = isProvable(state.last) ? 'events-ws' : 'protocol-ws'
   let stitch: Stitch<Arrived> | null = null
   let doubled: Doubled = []
+  /** An input of the next run may be told twice unknown. */
+  let unsure = false
   let loss: Loss = openLoss(state.open)
   let compacted = false
   let differs: readonly Class[] | null = null
@@ -176,13 +144,12 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
   function noteNeed({ event, scope }: ReturnType<typeof flatten>, before: string | null): void {
     if (scope !== '') return
     if (event === 'compact_done') compacted = true
-    if (dialect !== 'events-ws') return
-    if (
-      before === 'running' &&
-      state.open.status !== 'running' &&
-      (event === 'status' || event === 'shutdown')
-    )
+    const stops =
+      before === 'running' && state.open.status !== 'running' && (event === 'status' || event === 'shutdown')
+    if (stops && (unsure || dialect === 'events-ws')) {
+      unsure = false
       needNow(need)
+    } else if (dialect !== 'events-ws') return
     else if (TELLS_OF_LOG.has(event) && state.open.status !== 'running') needSoon(need, now())
   }
 
@@ -283,6 +250,7 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
       const arrived = arrive(snapshot)
       state.last = beginLastEvents(snapshot.eventId, snapshot.payload, mac)
       doubled = doubledAfter(arrived.data, mac)
+      unsure = mayBeToldAgain(arrived.data)
       take(arrived, known ? { reset: beginning.reason, ...(differs !== null && { differs }) } : {}, true)
       differs = null
       compacted = false
@@ -374,9 +342,19 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
         const payload = JSON.stringify({ event, data })
         take({ event, data, envelope: { eventId, payload, time: time ?? snapshot.time } }, { adopted: true })
       }
+      endAdopted(snapshot.time)
       moved()
       return { outcome: 'adopted' }
     },
+  }
+
+  /** A call that is adopted without its result waits for it: the status at rest, told again, ends it. */
+  function endAdopted(time: number): void {
+    const { status } = state.open
+    if (status === null || status === 'running' || openBlocks(state.open).length === 0) return
+    const payload = JSON.stringify({ event: 'status', data: { status } })
+    const envelope = { eventId: `resync:status:${deps.nextSeq()}`, payload, time }
+    take(arrive(envelope), { adopted: true })
   }
 
   /** What a snapshot says, as it would be stored. */

@@ -7,8 +7,8 @@ export interface CuttingProxy extends AsyncDisposable {
   /** Connections that were taken, in all. */
   readonly taken: number
   readonly open: number
-  /** Ends every connection without a word. */
-  cut(): void
+  /** Ends every connection, or each that is chosen, without a word. Returns how many. */
+  cut(chosen?: () => boolean): number
   /** Connections that were refused, in all. */
   readonly refused: number
   /** None is taken until `allow`. Those that are open stay. */
@@ -16,14 +16,17 @@ export interface CuttingProxy extends AsyncDisposable {
   allow(): void
   /** Later connections lead there. */
   lead(target: string): void
-  /** Open connections stay open and nothing passes over them any more, in either direction. */
-  stall(): void
+  /** Open connections, or those chosen, stay open and nothing passes over them, in either direction. Returns how many. */
+  stall(chosen?: () => boolean): number
+  /** Ends all stalls: what waited passes. */
+  unstall(): void
 }
 
 /** A TCP proxy on a port of its own before `target` (a URL), for what networks do to streams. */
 export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
   let leadsTo = new URL(target)
   const pairs = new Set<readonly [Socket, Socket]>()
+  const stalled = new Set<readonly [Socket, Socket]>()
   let refusing = false
   let taken = 0
   let refused = 0
@@ -40,6 +43,7 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     pairs.add(pair)
     const end = (): void => {
       pairs.delete(pair)
+      stalled.delete(pair)
       for (const socket of pair) socket.destroy()
     }
     for (const socket of pair) {
@@ -52,11 +56,14 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
   })
   const port = await listen(server)
 
-  const cut = (): void => {
-    for (const [client, upstream] of [...pairs]) {
+  const pick = (chosen: () => boolean): (readonly [Socket, Socket])[] => [...pairs].filter(() => chosen())
+  const cut = (chosen = () => true): number => {
+    const picked = pick(chosen)
+    for (const [client, upstream] of picked) {
       client.resetAndDestroy()
       upstream.destroy()
     }
+    return picked.length
   }
   return {
     url: `http://127.0.0.1:${port}`,
@@ -80,13 +87,24 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     allow() {
       refusing = false
     },
-    stall() {
-      for (const [client, upstream] of pairs) {
+    stall(chosen = () => true) {
+      const picked = pick(chosen)
+      for (const pair of picked) {
+        const [client, upstream] = pair
+        stalled.add(pair)
         client.unpipe(upstream)
         upstream.unpipe(client)
         client.pause()
         upstream.pause()
       }
+      return picked.length
+    },
+    unstall() {
+      for (const [client, upstream] of stalled) {
+        client.pipe(upstream)
+        upstream.pipe(client)
+      }
+      stalled.clear()
     },
     async [Symbol.asyncDispose]() {
       cut()

@@ -14,7 +14,7 @@ import { createDelivery, type Delivery, type DeliveryLimits } from '../../src/de
 import { type Audience, createAudience, type Selection } from '../../src/delivery/selection.ts'
 import type { Seq } from '../../src/journal/entry.ts'
 import type { Journal } from '../../src/journal/journal.ts'
-import type { StreamWriter } from '../../src/journal/stream-writer.ts'
+import type { StreamWriter } from '../../src/journal/way-in.ts'
 import type { CompiledPolicy, View } from '../../src/projection/view.ts'
 import { createUpstreams } from '../../src/sources/upstreams.ts'
 import { openWorld, type World } from '../laws/_world.ts'

@@ -7,7 +7,7 @@ import { type Cursors, createCursors } from '../../src/journal/cursor.ts'
 import type { Entry } from '../../src/journal/entry.ts'
 import { createIngest, type Ingest } from '../../src/journal/ingest.ts'
 import { openJournal, type SqliteJournal } from '../../src/journal/sqlite/journal.ts'
-import type { StreamWriter } from '../../src/journal/stream-writer.ts'
+import type { StreamWriter } from '../../src/journal/way-in.ts'
 import { runs } from './_world.ts'
 
 /** What a viewer holds: an id it was sent, and the envelope that id stood on. */

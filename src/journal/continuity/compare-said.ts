@@ -28,7 +28,7 @@ export function compareSaid(ours: Said, theirs: SaidList, mac: Mac): Comparison 
   const system = compareSystem(ours, theirs)
   const walked = walk(ours, spoken, mac)
   const { matched, left } = walked
-  if (walked.agrees && left.length === 0 && !system.differs) {
+  if (walked.agrees && left.length === 0 && !system.differs && !tellsTwice(ours, spoken.slice(matched))) {
     const missing = new Set([...spoken.slice(matched), ...system.missing])
     if (missing.size === 0) return { verdict: 'same' }
     const told = theirs.items.filter(item => missing.has(item)).flatMap(untold(ours, mac))
@@ -38,6 +38,19 @@ export function compareSaid(ours: Said, theirs: SaidList, mac: Mac): Comparison 
   if (!walked.agrees) for (const of of SPOKEN) classes.add(of)
   else for (const of of classesOf(left, spoken.slice(matched))) classes.add(of)
   return { verdict: 'differs', classes: CLASSES.filter(of => classes.has(of)) }
+}
+
+/**
+ * A doubtful item has been told: where it stands at the end and was taken for absent, what is missing may be just
+ * that, or a text of which it is a part.
+ */
+function tellsTwice({ items }: Said, missing: readonly ListedItem[]): boolean {
+  const sure = items.findLastIndex(item => !item.startsWith('?'))
+  const doubtful = items.slice(sure + 1)
+  if (doubtful.length === 0 || missing.length === 0) return false
+  const known = new Set(doubtful.flatMap(readings))
+  const text = doubtful.some(item => item.startsWith('?t'))
+  return missing.some(({ item }) => known.has(item) || (text && item.startsWith('t')))
 }
 
 const SPOKEN: readonly Class[] = ['user_input', 'assistant_text', 'tool_call', 'tool_args', 'tool_output']

@@ -25,13 +25,22 @@ export const DOUBLED_LIMIT = 64
 /** What a snapshot leaves: the inputs of the run that goes on in it were told once. */
 export function doubledAfter(snapshot: Json, mac: Mac): Doubled {
   if (snapshot.status !== 'running') return []
-  const entries = asArray(snapshot.entries).map(asRecord)
-  const ended = entries.findLastIndex(({ kind }) => kind === 'run_completed' || kind === 'run_errored')
-  return entries
-    .slice(ended + 1)
-    .filter(entry => entry.kind === 'user_input')
+  return inputsWithoutEnd(snapshot)
     .map(entry => userInput(mac, entry))
     .reduce<Doubled>(toggle, [])
+}
+
+/**
+ * Whether a snapshot at rest has an input whose run did not end. Either it died with its Runtime, or it is about
+ * to begin and its input told again: nothing tells which.
+ */
+export const mayBeToldAgain = (snapshot: Json): boolean =>
+  snapshot.status !== 'running' && inputsWithoutEnd(snapshot).length > 0
+
+function inputsWithoutEnd(snapshot: Json): Json[] {
+  const entries = asArray(snapshot.entries).map(asRecord)
+  const ended = entries.findLastIndex(({ kind }) => kind === 'run_completed' || kind === 'run_errored')
+  return entries.slice(ended + 1).filter(entry => entry.kind === 'user_input')
 }
 
 /** Takes the next event: what is kept from then on, and whether the event is a second telling. */

@@ -44,6 +44,10 @@ export function noteLastEvent(last: LastEvents, eventId: string, payload: string
   if (last.events.length > LAST_EVENTS) last.events.shift()
 }
 
+/** Ids of the upstream's own: those that Shoji mints for a dialect without cursors can't be asked for. */
+export const isProvable = ({ snapshot, broken }: LastEvents): boolean =>
+  !broken && snapshot !== null && snapshot.eventId.startsWith('snapshot:')
+
 const keep = (eventId: string, payload: string, mac: Mac): ProvenEvent | Kept =>
   payload.length <= KEPT_UNITS ? { eventId, payload } : prove({ eventId, payload }, mac)
 
