@@ -79,7 +79,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
 
   // Watches every stage by the events each one names.
   'src/observability': {
-    imports: ['src/lib', 'node:', 'pino'],
+    imports: ['src/lib', 'node:', 'pino', 'prom-client'],
     types: ['src/config', 'src/sources', 'src/journal', 'src/projection', 'src/delivery', 'src/http'],
   },
 
