@@ -1,5 +1,5 @@
 import type { Class, ResetReason } from '@shoji/web-contract'
-import { asRecord, asText, type Json, parseJson } from '../lib/json.ts'
+import { asRecord, asText, type Json, parseJson, stringifyJson } from '../lib/json.ts'
 import { compareSaid } from './continuity/compare-said.ts'
 import { type Doubled, doubledAfter, mayBeToldAgain, noteDoubled } from './continuity/doubled.ts'
 import { beginLastEvents, isProvable, noteLastEvent, provenEvents } from './continuity/last-events.ts'
@@ -337,21 +337,26 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
         differs = compared.classes
         return { outcome: 'differs', reason: compacted ? 'compacted' : 'upstream_resynced' }
       }
+      const run = state.open.run ?? null
       for (const { event, data, time, mac: digest } of compared.missing) {
         const eventId = `resync:${digest.slice(0, 8)}:${adoptions++}`
-        const payload = JSON.stringify({ event, data })
+        const payload = stringifyJson({ event, data })
         take({ event, data, envelope: { eventId, payload, time: time ?? snapshot.time } }, { adopted: true })
       }
-      endAdopted(snapshot.time)
+      endAdopted(snapshot.time, run === null && state.open.run != null)
       moved()
       return { outcome: 'adopted' }
     },
   }
 
-  /** A call that is adopted without its result waits for it: the status at rest, told again, ends it. */
-  function endAdopted(time: number): void {
+  /**
+   * A call that is adopted without its result waits for it, and an input that is adopted begins a run that may be
+   * rolled back: the status at rest, told again, ends both.
+   */
+  function endAdopted(time: number, begun: boolean): void {
     const { status } = state.open
-    if (status === null || status === 'running' || openBlocks(state.open).length === 0) return
+    if (status === null || status === 'running') return
+    if (!begun && openBlocks(state.open).length === 0) return
     const payload = JSON.stringify({ event: 'status', data: { status } })
     const envelope = { eventId: `resync:status:${deps.nextSeq()}`, payload, time }
     take(arrive(envelope), { adopted: true })

@@ -7,6 +7,8 @@ const NUMBER = /#(\d+)\.(\d+);/g
 export const numbersIn = (text: string): Reached[] =>
   [...text.matchAll(NUMBER)].map(([, life, n]) => ({ life: Number(life), next: Number(n) + 1 }))
 
+const nameOf = ({ life, next }: Reached): string => `${life}.${next - 1}`
+
 const later = (a: Reached, b: Reached): Reached =>
   b.life > a.life || (b.life === a.life && b.next > a.next) ? b : a
 
@@ -25,8 +27,12 @@ export interface Account {
   announced: number
   /** Numbers of a life that was told to its end, though the Runtime was killed meanwhile. */
   bridged: number
-  /** Lists found to be wrong at rest, though no life of the Runtime had ended in mid-run: nothing else can make them so. */
+  /** Lists that were replaced as wrong at rest, with nothing before that could have made them so. */
   readonly unexplained: string[]
+  /** Numbers that were told a second time: doubled until the next rest of the worker. */
+  twice: number
+  /** Workers in whose newest list a number still stands twice. */
+  readonly unhealed: string[]
   gaps: number
   overlap: number
   doubled: number
@@ -54,6 +60,8 @@ export async function account(journal: JournalReadOnly, told: Told): Promise<Acc
     announced: 0,
     bridged: 0,
     unexplained: [],
+    twice: 0,
+    unhealed: [],
     gaps: 0,
     overlap: 0,
     doubled: 0,
@@ -62,8 +70,9 @@ export async function account(journal: JournalReadOnly, told: Told): Promise<Acc
   const workers = new Map((await journal.streams()).map(record => [record.id, record.worker]))
   /** The number that must come next; null where any may. */
   const at = new Map<StreamId, Reached | null>()
-  /** Streams that went over from life to life since their list began. */
-  const over = new Set<StreamId>()
+  /** What may be wrong with a list, which its worker's next rest puts right. */
+  const doubts = new Map<StreamId, Set<'begun in mid-run' | 'lost with a life' | 'twice'>>()
+  const adopted = new Map<StreamId, Set<string>>()
   for await (const entry of entriesOf(journal, [...workers.keys()])) {
     const worker = workers.get(entry.stream) ?? ''
     const { context, event, payload, stream } = entry
@@ -73,8 +82,10 @@ export async function account(journal: JournalReadOnly, told: Told): Promise<Acc
     } else if (context.replaces) {
       const reason = context.first ? 'first' : (context.reset ?? 'none')
       sum.resets[reason] = (sum.resets[reason] ?? 0) + 1
-      if (reason === 'upstream_resynced' && !over.has(stream)) sum.unexplained.push(`${worker} ${entry.seq}`)
-      over.delete(stream)
+      if (reason === 'upstream_resynced' && !doubts.get(stream)?.size)
+        sum.unexplained.push(`${worker} ${entry.seq}`)
+      doubts.set(stream, new Set(payload.includes('"status":"running"') ? ['begun in mid-run'] : []))
+      adopted.set(stream, new Set())
       const shown = numbersIn(payload).reduce(later, { life: -1, next: 0 })
       const before = at.get(stream)
       if (before != null && before.life === shown.life) sum.announced += Math.max(0, shown.next - before.next)
@@ -83,11 +94,21 @@ export async function account(journal: JournalReadOnly, told: Told): Promise<Acc
       at.set(stream, shown)
     } else if (context.overlap) sum.overlap += 1
     else if (context.doubled) sum.doubled += 1
-    else if (context.adopted) sum.adopted += 1
-    else if (TELLING.has(event)) {
+    else if (context.adopted) {
+      sum.adopted += 1
+      for (const number of numbersIn(payload)) adopted.get(stream)?.add(nameOf(number))
+    } else if (TELLING.has(event)) {
       for (const number of numbersIn(payload)) {
         const expected = at.get(stream)
         sum.numbers += 1
+        // A later Runtime tells a message twice, and a snapshot at rest may have come between.
+        const again =
+          event === 'user_message' && expected?.life === number.life && expected.next === number.next
+        if (again || adopted.get(stream)?.has(nameOf(number))) {
+          sum.twice += 1
+          doubts.get(stream)?.add('twice')
+        }
+        if (again) continue
         const wanted = expected === null ? number : expected
         const follows =
           wanted?.life === number.life && wanted.next === number.next - (expected === null ? 0 : 1)
@@ -98,7 +119,7 @@ export async function account(journal: JournalReadOnly, told: Told): Promise<Acc
           told.ended.get(worker)?.get(wanted.life) === wanted.next
         if (goesOver) {
           sum.bridged += 1
-          over.add(stream)
+          doubts.get(stream)?.add('lost with a life')
         }
         if (!follows && !goesOver)
           sum.unannounced.push(
@@ -109,6 +130,7 @@ export async function account(journal: JournalReadOnly, told: Told): Promise<Acc
     }
   }
   for (const [stream, worker] of workers) {
+    if (doubts.get(stream)?.has('twice')) sum.unhealed.push(worker)
     const reached = at.get(stream)
     const last = told.last[worker]
     if (reached === null || last === undefined) continue

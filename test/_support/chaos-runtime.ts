@@ -77,9 +77,9 @@ const message = (text: string): RuntimeEvent => ({
 })
 
 function* opening(talker: Talker): Generator<RuntimeEvent, void, undefined> {
-  const said = message(numbered(talker))
   const later = config.generation === 'protocol-ws'
   if (later) yield { event: 'invoke_start', data: { kind: 'user_send' } }
+  const said = message(numbered(talker))
   yield said
   yield status('running')
   // As echo and from the log (R47).

@@ -9,6 +9,7 @@ import { RUNTIME_LIMITS, type RuntimeLimits } from '../../src/sources/runtime/li
 import { createRuntimeSource, type RuntimeSourceDeps } from '../../src/sources/runtime/runtime-source.ts'
 import type { Source } from '../../src/sources/source.ts'
 import { CollectingEvents, CollectingSink } from '../_support/collecting-sink.ts'
+import { startCuttingProxy } from '../_support/cutting-proxy.ts'
 import { VirtualClock } from '../_support/virtual-clock.ts'
 
 const QUICK: Partial<RuntimeLimits> = {
@@ -33,9 +34,13 @@ const startRuntime = async (generation: Generation, store: 'none' | 'memory-stor
   wrong = misbehave(runtime)
 }
 
-const startSource = (limits: Partial<RuntimeLimits> = {}, deps: Partial<RuntimeSourceDeps> = {}) => {
+const startSource = (
+  limits: Partial<RuntimeLimits> = {},
+  deps: Partial<RuntimeSourceDeps> = {},
+  { url }: { readonly url: string } = runtime,
+) => {
   events = new CollectingEvents()
-  source = createRuntimeSource({ id: 'rt', url: runtime.url, dialect: 'auto' }, sink, {
+  source = createRuntimeSource({ id: 'rt', url, dialect: 'auto' }, sink, {
     events: events.events,
     limits: { ...QUICK, ...limits },
     ...deps,
@@ -193,6 +198,17 @@ describe('a reconnect', () => {
     expect(events.verdicts(worker.id).at(-1)).toBe('upstream_unverifiable')
   })
 
+  test('that was proven disproves what was feared: a later reset has its own reason', async () => {
+    const worker = await observed()
+    await told(worker, 'a text of the model', 'another text')
+    wrong.overrun(worker.id)
+    await events.until(() => events.verdicts(worker.id).includes('proven'))
+    sink.comparisons.set(worker.id, { comparison: 'differs', empty: false })
+    wrong.evict(worker.id, 0)
+    wrong.cut(worker.id)
+    expect((await sink.next('begin', worker.id, 2)).reason).toBe('upstream_unverifiable')
+  })
+
   test('does not go on where a stopped list stands and the worker runs: nothing would tell that it lives', async () => {
     const worker = await observed()
     await told(worker, 'a text of the model', 'another text')
@@ -278,6 +294,24 @@ describe('a list begins anew, by a connection without a cursor,', () => {
     expect(sink.of('closed', worker.id)).toMatchObject([{ resumable: false }])
   })
 
+  test('where another profile is listed while it is away', async () => {
+    const worker = await observed()
+    await told(worker, ...ofLength(6, 'text before '))
+    wrong.refuseUpgrades(unavailable, Number.POSITIVE_INFINITY)
+    wrong.cut()
+    await sink.reaches(worker.id, 'reconnecting')
+    runtime.intercept = (kind, path) => {
+      if (kind === 'upgrade') return sink.of('profile', worker.id).length === 0 ? unavailable : undefined
+      return path === '/v1/workers'
+        ? json(`{"workers":[{"worker_id":${worker.idJson},"status":"running","profile":"guest"}]}`)
+        : undefined
+    }
+    expect((await sink.next('begin', worker.id, 2)).reason).toBe('worker_changed')
+    // One that was on its way when the news came is ended before its verdict.
+    expect(events.verdicts(worker.id)).toEqual([])
+    expect(askedFrom().at(-1)).toBeNull()
+  })
+
   test('where a frame is lost that is larger than can be read, though all else would prove it', async () => {
     const worker = runtime.addWorker({ log: 'off' })
     startSource({ hardFrameBytes: 50_000 })
@@ -322,6 +356,11 @@ test('in protocol-ws nothing is proven, whatever is stored', async () => {
   expect(runtime.traffic.upgrades.filter(({ cursor }) => cursor !== undefined)).toEqual([])
   expect(sink.of('closed', worker.id)).toMatchObject([{ resumable: false }])
   expect(events.verdicts(worker.id)).toEqual([])
+  // Nor by a process that knows the list from one before it.
+  await end()
+  startSource()
+  await sink.next('begin', worker.id, 3)
+  expect(askedFrom()).toEqual([null, null, null])
 })
 
 test('a beginning tells its dialect, and whether anything came between snapshot and fence', async () => {
@@ -349,6 +388,14 @@ describe('the snapshot of a proven resume, in virtual time,', () => {
     worker = await observed(RUNTIME_LIMITS, { clock, random: () => 1 })
   })
 
+  /** Lets everything that is under way come. */
+  const settle = async () => {
+    for (let n = 0; n < 2; n += 1) {
+      const polled = events.more('discovered', 1)
+      await clock.advance(RUNTIME_LIMITS.pollMs)
+      await polled
+    }
+  }
   const back = async () => {
     await clock.waiting(ms => ms === 250)
     await clock.advance(250)
@@ -394,7 +441,7 @@ describe('the snapshot of a proven resume, in virtual time,', () => {
     await clock.waiting(ms => ms === 2_000)
     await clock.advance(1_999)
     await told(worker, 'it goes on')
-    await clock.advance(5_000)
+    await settle()
     await told(worker, 'and on')
     expect(isReset()).toBe(false)
     expect(events.ends(worker.id)).toEqual(['closed'])
@@ -570,15 +617,17 @@ describe.each(['events-ws', 'protocol-ws'] as const)('a resync on %s', generatio
   })
 
   test('under way when the source ends is let go', async () => {
-    const worker = await observed()
+    await using proxy = await startCuttingProxy(runtime.url)
+    const worker = runtime.addWorker()
+    startSource({ handshakeMs: 600_000 }, {}, proxy)
+    await sink.next('begin', worker.id)
     runtime.intercept = kind => {
-      if (kind === 'upgrade') control.abort()
+      if (kind === 'upgrade') proxy.stall()
       return undefined
     }
     sink.needs(worker.id, due)
     await runtime.traffic.until(() => fetched() === 1)
     await end()
-    await runtime.traffic.until(() => runtime.connectionsOpen === 0)
     expect(sink.of('resync', worker.id)).toEqual([])
   })
 })
