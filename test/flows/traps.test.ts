@@ -416,27 +416,22 @@ it('trap 6: what vanished at the end of a run is added at the next idle, and the
   expect(stage.resets).toEqual([])
 })
 
-it('trap 8: stale blocks in flight of an earlier turn are not shown again', async () => {
+it('trap 8: stale blocks in flight of earlier turns, finished or not, are not shown again', async () => {
+  const failure = { event: 'error', data: { code: 'internal', message: 'cut' } }
   await using stage = await Stage.set({
     before(worker) {
-      // A message of two texts leaves both in flight (R22).
-      emit(worker, [
-        ask('one'),
-        ...opening,
-        piece('first. '),
-        done('first. '),
-        piece('second.'),
-        done('second.'),
-      ])
-      emit(worker, ending)
-      emit(worker, [ask('two'), ...opening, piece('now ')])
-      expect(worker.snapshotData()).toMatch(/"in_flight".*first\. .*second\..*now /)
+      // A message of two texts leaves both in flight, and one that failed what it had of it (R22).
+      emit(worker, [ask('one'), ...opening, piece('first. '), done('first. ')])
+      emit(worker, [piece('second.'), done('second.'), ...ending])
+      emit(worker, [ask('two'), ...opening, piece('half a '), failure, status('idle')])
+      emit(worker, [ask('three'), ...opening, piece('now ')])
+      expect(worker.snapshotData()).toMatch(/"in_flight".*first\. .*second\..*half a .*now /)
     },
   })
   await stage.stream.until(saw(stage.worker, 'now '))
   emit(stage.worker, [piece('this'), done('now this'), ...ending])
   await stage.stream.until(stage.is('idle'))
-  const shown = ['one', 'first. second.', 'two', 'now this']
+  const shown = ['one', 'first. second.', 'two', 'error', 'three', 'now this']
   expect(conversationOf(stage.stream.state, stage.worker)).toEqual(shown)
   expect(await stage.fresh()).toEqual(shown)
   expect(stage.resets).toEqual([])
