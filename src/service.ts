@@ -67,7 +67,11 @@ export async function startService(config: Config, log: Logger, overrides: Overr
   const metrics = createMetrics()
   const observability = createObservability(log, metrics)
   const server = await openHttpServer(config.listen)
-  const journal = await openJournal({ dataDir: config.dataDir, ...overrides.journal }).catch(error => {
+  const journal = await openJournal({
+    dataDir: config.dataDir,
+    events: observability.journal,
+    ...overrides.journal,
+  }).catch(error => {
     void server.close()
     throw error
   })

@@ -157,7 +157,7 @@ export class Viewer implements Member {
     if (this.closed) return
     this.leave()
     const frame = `retry: ${retryMs}\n${encodeFrame('bye', { reason, retry_ms: retryMs })}`
-    if (this.#blocked || this.#inBurst) this.#res.end()
+    if (this.#blocked) this.#res.end()
     else this.#res.end(frame)
     const timer = setTimeout(() => this.#res.destroy(), END_GRACE_MS)
     timer.unref()

@@ -72,10 +72,13 @@ function tellSnapshot(data: Json): Told[] {
   if (isRecord(data.greeting)) list.push({ event: 'greeting', data: data.greeting })
   // The status stands before what is open: anything but `running` ends blocks.
   const entries = asArray(data.entries)
-  list.push(...entries.flatMap(tellEntry))
-  for (const worker of asArray(data.internal_workers)) list.push(...tellInternalWorker(asRecord(worker), 0))
+  // A long session's log has more entries than a call takes arguments.
+  for (const entry of entries) for (const told of tellEntry(entry)) list.push(told)
+  for (const worker of asArray(data.internal_workers))
+    for (const told of tellInternalWorker(asRecord(worker), 0)) list.push(told)
   if (status !== '') list.push({ event: 'status', data: { status } })
-  if (status === 'running') list.push(...tellInFlight(asRecord(data.in_flight), entries))
+  if (status === 'running')
+    for (const told of tellInFlight(asRecord(data.in_flight), entries)) list.push(told)
   return list
 }
 
@@ -90,7 +93,8 @@ function tellInternalWorker(worker: Json, depth: number): Told[] {
   const status = asText(worker.status)
   const list = [...entries.flatMap(tellEntry)]
   if (status !== '') list.push({ event: 'status', data: { status } })
-  if (status === 'running') list.push(...tellInFlight(asRecord(worker.in_flight), entries))
+  if (status === 'running')
+    for (const told of tellInFlight(asRecord(worker.in_flight), entries)) list.push(told)
   const own = list.map(wrap)
   if (depth >= 8) return own
   return [

@@ -84,7 +84,7 @@ export async function createIngest({ journal, events, strip, now = Date.now }: D
   async function openSlot(ref: StreamRef, profile: string | null): Promise<StreamWriter> {
     let record = await journal.openStream(ref, profile)
     const state = await recoverStreamState(journal, record, mac)
-    if (profile !== null && record.profile !== profile) {
+    if (record.profile !== profile) {
       // Another worker than it was, though under its name: nothing proves that it goes on.
       state.last.broken = true
       await journal.setProfile(record.id, profile)

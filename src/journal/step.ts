@@ -23,11 +23,15 @@ export interface FlatEvent {
   readonly scope: string
 }
 
+/** Ids and names that are kept are bounded: what is longer is known by its beginning. */
+const NAME_UNITS_MAX = 512
+const nameOf = (value: unknown): string => asText(value).slice(0, NAME_UNITS_MAX)
+
 /** Internal workers nest: the innermost event is what happened, and the innermost session is where. */
 export function flatten(event: string, data: Json): FlatEvent {
   let scope = ''
   for (let depth = 0; event === 'internal_worker' && isRecord(data.event) && depth < 16; depth++) {
-    scope = asText(asRecord(data.worker).session_id)
+    scope = nameOf(asRecord(data.worker).session_id)
     const inner: Json = data.event
     event = asText(inner.event)
     data = asRecord(inner.data)
@@ -185,7 +189,7 @@ function touch(at: Step): Context {
     case 'command':
       return touchCommand(at)
     case 'status':
-      setStatus(at, asText(at.data.status))
+      setStatus(at, nameOf(at.data.status))
       return {}
     case 'shutdown':
       setStatus(at, 'stopped')
@@ -258,11 +262,11 @@ function startThinking(at: Step): Context {
 }
 
 function touchCall(at: Step): Context {
-  const id = asText(at.data.id)
+  const id = nameOf(at.data.id)
   const name = scoped(at.scopeId, id)
   const known = at.state.calls.get(name)
   const call: Call = known ?? { key: at.key, id, tool: null, seen: [], open: true }
-  if (typeof at.data.name === 'string') call.tool = at.data.name
+  if (typeof at.data.name === 'string') call.tool = nameOf(at.data.name)
   const context: Context = {
     item: call.key,
     seen: call.seen,
@@ -275,7 +279,7 @@ function touchCall(at: Step): Context {
 }
 
 function touchResult(at: Step): Context {
-  const id = asText(at.data.id)
+  const id = nameOf(at.data.id)
   const name = scoped(at.scopeId, id)
   const known = at.state.calls.get(name)
   const call: Call = known ?? { key: at.key, id, tool: null, seen: [], open: false }

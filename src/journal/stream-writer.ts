@@ -2,7 +2,13 @@ import type { Class, ResetReason } from '@shoji/web-contract'
 import { asRecord, asText, type Json, parseJson, stringifyJson } from '../lib/json.ts'
 import { compareSaid } from './continuity/compare-said.ts'
 import { type Doubled, doubledAfter, mayBeToldAgain, noteDoubled } from './continuity/doubled.ts'
-import { beginLastEvents, isProvable, noteLastEvent, provenEvents } from './continuity/last-events.ts'
+import {
+  beginLastEvents,
+  isBeyond,
+  isProvable,
+  noteLastEvent,
+  provenEvents,
+} from './continuity/last-events.ts'
 import { type Loss, noteLoss, openLoss } from './continuity/loss.ts'
 import { needNow, needSoon, noResyncNeed, settled, weigh } from './continuity/resync-need.ts'
 import { saysNothing } from './continuity/said.ts'
@@ -67,7 +73,6 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
   let loss: Loss = openLoss(state.open)
   let compacted = false
   let differs: readonly Class[] | null = null
-  let adoptions = 0
   let timer: NodeJS.Timeout | null = null
   let listener: (() => void) | null = null
   const need = noResyncNeed()
@@ -324,6 +329,8 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
       if (to !== null) told()
     },
     resyncWith(snapshot) {
+      // Ahead of the connection: what it says more is still to come there, and would be told twice.
+      if (dialect === 'events-ws' && isBeyond(snapshot.cursor, state.last)) return { outcome: 'thrown_away' }
       settled(need)
       const arrived = arrive(snapshot)
       const compared = compareSaid(state.said, saidOfList(listOf(arrived), mac), mac)
@@ -339,7 +346,7 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
       }
       const run = state.open.run ?? null
       for (const { event, data, time, mac: digest } of compared.missing) {
-        const eventId = `resync:${digest.slice(0, 8)}:${adoptions++}`
+        const eventId = `resync:${digest.slice(0, 8)}:${deps.nextSeq()}`
         const payload = stringifyJson({ event, data })
         take({ event, data, envelope: { eventId, payload, time: time ?? snapshot.time } }, { adopted: true })
       }

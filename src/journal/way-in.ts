@@ -29,7 +29,9 @@ export interface StreamWriter {
   onResync(listener: (() => void) | null): void
   resyncWith(
     snapshot: Envelope,
-  ): { outcome: 'same' | 'adopted' } | { outcome: 'differs'; reason: 'upstream_resynced' | 'compacted' }
+  ):
+    | { outcome: 'same' | 'adopted' | 'thrown_away' }
+    | { outcome: 'differs'; reason: 'upstream_resynced' | 'compacted' }
 }
 
 interface Proof {

@@ -9,8 +9,12 @@ export function parseJson(text: string): unknown {
   return parseLossless(text, undefined, { parseNumber: exactNumber })
 }
 
+/** An unsigned 64-bit integer has 20 digits; beyond this many nobody counts, and exactness costs seconds. */
+const EXACT_DIGITS_MAX = 40
+
 function exactNumber(digits: string): number | bigint {
   const number = Number(digits)
+  if (digits.length > EXACT_DIGITS_MAX) return number
   return /^-?\d+$/.test(digits) && !Number.isSafeInteger(number) ? BigInt(digits) : number
 }
 
@@ -31,3 +35,32 @@ export const isRecord = (value: unknown): value is Json =>
 export const asRecord = (value: unknown): Json => (isRecord(value) ? value : {})
 export const asArray = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 export const asText = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+/** Shallower texts can't nest deeper than this; only longer ones are walked. */
+const DEPTH_MAX = 512
+
+/**
+ * Whether a JSON text nests deeper than anything real: copying or writing such a value would exhaust the stack.
+ * One walk over the text, and none where it is too short to be deep.
+ */
+export function nestsTooDeep(text: string): boolean {
+  if (text.length < 2 * DEPTH_MAX) return false
+  let depth = 0
+  let inString = false
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (inString) {
+      if (code === BACKSLASH) i += 1
+      else if (code === QUOTE) inString = false
+    } else if (code === QUOTE) inString = true
+    else if (code === OPEN_OBJECT || code === OPEN_LIST) {
+      depth += 1
+      if (depth > DEPTH_MAX) return true
+    } else if (code === CLOSE_OBJECT || code === CLOSE_LIST) depth -= 1
+  }
+  return false
+}
+
+const [QUOTE, BACKSLASH, OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST] = [
+  0x22, 0x5c, 0x7b, 0x7d, 0x5b, 0x5d,
+]

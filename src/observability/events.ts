@@ -9,10 +9,23 @@ export interface Observability {
   readonly source: SourceEvents
   readonly ingest: IngestEvents
   readonly delivery: DeliveryEvents
+  readonly journal: {
+    readonly failed: (at: { code: string; cause: unknown; attempt: number }) => void
+    readonly listenerFailed: (error: unknown) => void
+  }
 }
 
 export function createObservability(log: Logger, metrics: Metrics): Observability {
   return {
+    journal: {
+      failed: ({ code, cause, attempt }) => {
+        metrics.commitsFailed.inc({ code })
+        // The first tells that it began; those that follow, that it goes on.
+        if (attempt === 1 || attempt % 60 === 0)
+          log.error({ code, attempt, err: cause }, 'the journal cannot be written')
+      },
+      listenerFailed: error => log.error({ err: error }, 'a listener of commits failed'),
+    },
     source: {
       connected: at => log.debug(at, 'worker connected'),
       disconnected: at => {

@@ -28,8 +28,15 @@ export const createLogger = ({ level, hidden, destination }: LogOptions): Logger
       serializers: { err: describeError, error: describeError },
       hooks: { streamWrite: hide },
     },
-    destination ?? pino.destination({ dest: 2, sync: false, maxLength: QUEUED_BYTES_MAX }),
+    destination ?? standardError(),
   )
+}
+
+/** A log that can't be written (its disk is full, its reader is gone) loses lines; the service goes on. */
+function standardError(): DestinationStream {
+  const stream = pino.destination({ dest: 2, sync: false, maxLength: QUEUED_BYTES_MAX })
+  stream.on('error', () => {})
+  return stream
 }
 
 const HIDDEN = '[secret]'

@@ -68,6 +68,11 @@ export function createMetrics() {
     opened: counter('streams_opened_total', 'Streams opened, by outcome and reason', ['outcome', 'reason']),
     cut: counter('streams_cut_total', 'Streams cut by the server, by reason', ['reason']),
     failed: counter('streams_failed_total', 'Streams whose reading failed and was tried again'),
+    commitsFailed: counter(
+      'journal_commits_failed_total',
+      'Commits that failed and are tried again, by code',
+      ['code'],
+    ),
     projectionFailed: counter(
       'projection_failures_total',
       'Entries withheld because their projection failed',

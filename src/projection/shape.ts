@@ -32,6 +32,13 @@ export interface Walk {
   readonly unnamed?: true
 }
 
+/** Receipts of one event: beyond this many parts it is plain that much is withheld, and how much is nobody's. */
+const WITHHELD_MAX = 64
+
+const tellWithheld = ({ withheld }: Walk, receipt: Withheld): void => {
+  if (withheld.length < WITHHELD_MAX) withheld.push(receipt)
+}
+
 const OMIT = Symbol('omit')
 
 /** The projected value, or undefined where nothing of it is shown. */
@@ -66,7 +73,7 @@ function visitLeaf(
   if (level === 'drop' || !scalar(value)) return OMIT
   const nameless = shape.name === true && value === null
   if (level === 'show' || level === 'truncate') return nameless ? OMIT : value
-  walk.withheld.push({ at, class: shape.leaf, level })
+  tellWithheld(walk, { at, class: shape.leaf, level })
   if (shape.name === true && walk.unnamed) return null
   return nameless ? OMIT : (shape.masked ?? emptyOf(value))
 }
@@ -127,7 +134,7 @@ function visitForeign(of: Class, value: unknown, at: string, walk: Walk): unknow
   const level = walk.level(of)
   if (level === 'drop') return OMIT
   if (level === 'mask') {
-    walk.withheld.push({ at, class: of, level })
+    tellWithheld(walk, { at, class: of, level })
     return Array.isArray(value) ? [] : isRecord(value) ? {} : emptyOf(value)
   }
   return copyForeign(value, FOREIGN_DEPTH_MAX)

@@ -90,7 +90,8 @@ export interface StreamIngest {
 }
 
 export type ResyncOutcome =
-  | { readonly outcome: 'same' | 'adopted' }
+  /** `thrown_away`: it is ahead of the connection, and another one is wanted. */
+  | { readonly outcome: 'same' | 'adopted' | 'thrown_away' }
   | { readonly outcome: 'differs'; readonly reason: 'upstream_resynced' | 'compacted' }
 
 export interface SourceSink {

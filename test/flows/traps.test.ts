@@ -420,7 +420,8 @@ it('trap 8: stale blocks in flight of earlier turns, finished or not, are not sh
   const failure = { event: 'error', data: { code: 'internal', message: 'cut' } }
   await using stage = await Stage.set({
     before(worker) {
-      // A message of two texts leaves both in flight, and one that failed what it had of it (R22).
+      // A message of two texts leaves both in flight, and one that failed what it had of it (R22). The log has
+      // the failure, and that the turn was interrupted.
       emit(worker, [ask('one'), ...opening, piece('first. '), done('first. ')])
       emit(worker, [piece('second.'), done('second.'), ...ending])
       emit(worker, [ask('two'), ...opening, piece('half a '), failure, status('idle')])
@@ -431,7 +432,7 @@ it('trap 8: stale blocks in flight of earlier turns, finished or not, are not sh
   await stage.stream.until(saw(stage.worker, 'now '))
   emit(stage.worker, [piece('this'), done('now this'), ...ending])
   await stage.stream.until(stage.is('idle'))
-  const shown = ['one', 'first. second.', 'two', 'error', 'three', 'now this']
+  const shown = ['one', 'first. second.', 'two', 'error', 'system', 'three', 'now this']
   expect(conversationOf(stage.stream.state, stage.worker)).toEqual(shown)
   expect(await stage.fresh()).toEqual(shown)
   expect(stage.resets).toEqual([])

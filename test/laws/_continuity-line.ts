@@ -74,6 +74,7 @@ export class Line {
   readonly lies: string[] = []
   #begunLife = 0
   unclear = 0
+  stale = 0
   /** The Runtime has forgotten events. */
   evicted = false
 
@@ -162,7 +163,9 @@ export class Line {
     // Between an input and its `status running` no snapshot tells that a run is under way; none shows a call
     // between its end and that of its message; and some show blocks of earlier turns as if they streamed (R22).
     const unseen = (log.run !== undefined && log.activity !== 'running') || log.calls.length > 0
-    if (unseen || log.flight.blocks.some(({ stale }) => stale || !log.inCall)) this.unclear += 1
+    const stale = log.flight.blocks.some(block => block.stale || !log.inCall)
+    if (stale) this.stale += 1
+    if (unseen || stale) this.unclear += 1
     const from = this.#runtime.log.next - 1
     this.#open = this.#say((resumption ?? AFRESH).cursor)
     const steps = this.#fences[this.#connections % this.#fences.length] ?? 0

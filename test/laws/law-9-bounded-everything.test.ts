@@ -75,6 +75,27 @@ it('no frame is larger than the cap, whatever a Runtime sends, live or in a snap
   )
 })
 
+it('receipts are bounded too: many masked parts neither swell a frame nor tell how many they are', async () => {
+  const sizes: number[] = []
+  for (const count of [200, 20_000]) {
+    const attachments = new Array(count).fill({ kind: 'image', mime_type: 'image/png', data: 'x' })
+    const data = { id: 'c', summary: 's', is_error: false, attachments }
+    const journaled = await journalAll(world, [
+      { kind: 'begin', event: { event: 'snapshot', data: { entries: [], status: 'running' } } },
+      { kind: 'event', event: { event: 'tool_result', data } },
+    ])
+    const audience = audienceOf(world, journaled.record, viewOf('mask'))
+    const frames = (await framesOf(world, audience, journaled.entries)).flat()
+    for (const frame of frames) expect(Buffer.byteLength(encode(frame))).toBeLessThanOrEqual(FRAME_BYTES_MAX)
+    sizes.push(
+      frames.at(-1)!.event === 'envelope'
+        ? (frames.at(-1)!.data as { withheld?: unknown[] }).withheld!.length
+        : 0,
+    )
+  }
+  expect(sizes[0]).toBe(sizes[1])
+})
+
 it('what is open is bounded, and what falls out of it is told to have ended', () => {
   const state = emptyOpenState()
   let ended = 0

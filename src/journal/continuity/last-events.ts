@@ -48,6 +48,13 @@ export function noteLastEvent(last: LastEvents, eventId: string, payload: string
 export const isProvable = ({ snapshot, broken }: LastEvents): boolean =>
   !broken && snapshot !== null && snapshot.eventId.startsWith('snapshot:')
 
+/** Whether a snapshot stands at a cursor after the last event that came. Cursors are hexadecimal, of one length. */
+export function isBeyond(cursor: string | undefined, { snapshot, events }: LastEvents): boolean {
+  const last = (events.at(-1) ?? snapshot)?.eventId.replace(/^snapshot:/, '')
+  if (cursor === undefined || last === undefined) return false
+  return cursor.length === last.length ? cursor > last : cursor.length > last.length
+}
+
 const keep = (eventId: string, payload: string, mac: Mac): ProvenEvent | Kept =>
   payload.length <= KEPT_UNITS ? { eventId, payload } : prove({ eventId, payload }, mac)
 

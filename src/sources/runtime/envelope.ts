@@ -1,6 +1,6 @@
 import type { Envelope } from '../../journal/entry.ts'
 import type { QuarantinedFrame } from '../../journal/journal.ts'
-import { asRecord, isRecord, parseJson } from '../../lib/json.ts'
+import { asRecord, isRecord, nestsTooDeep, parseJson } from '../../lib/json.ts'
 import type { Dialect } from '../source.ts'
 import { sliceMembers } from './json-slice.ts'
 
@@ -123,6 +123,7 @@ const readBare = (text: string, origin: FrameOrigin, position: number, time: num
  * with an `event` name. `position` counts the frames of the connection; `time` is when it came. Never throws.
  */
 export const readFrame = (text: string, origin: FrameOrigin, position: number, time: number): WireFrame => {
+  if (nestsTooDeep(text)) return MALFORMED
   try {
     return origin.dialect === 'events-ws'
       ? readNumbered(text, origin, time)
