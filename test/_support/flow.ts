@@ -51,7 +51,7 @@ export const startRoomyRuntime = (port = 0): Promise<EmbeddedRuntime> =>
 export async function startFlow(options: FlowOptions = {}): Promise<Flow> {
   const { workers: count = 1, worker: workerOptions, ...shojiOptions } = options
   const runtime = await startRoomyRuntime()
-  const workers = Array.from({ length: count }, () => runtime.addWorker({ log: 'off', ...workerOptions }))
+  const workers = Array.from({ length: count }, () => runtime.addWorker({ ...workerOptions }))
   const runtimes = [{ id: 'rt', url: runtime.url }]
   const start = (more: Partial<ShojiOptions> = {}): Promise<RunningShoji> =>
     startShoji({ runtimes, overrides: QUICK, ...shojiOptions, ...more })

@@ -109,6 +109,8 @@ describe('the demo page', () => {
       '[text](javascript:globalThis.harmed=4) ![image](https://example.invalid/leak)',
       '</pre></details><h1>not a title</h1><style>* { display: none }</style>',
     ]
+    // In a run, as an agent would: at rest a snapshot is compared, and says nothing of what no run has logged.
+    flow.worker.emit({ event: 'status', data: { status: 'running' } })
     for (const text of hostile) {
       tell(flow.worker, text)
       done(flow.worker, text)

@@ -134,7 +134,7 @@ it('pauses its sockets while the disk is full for longer than memory holds, and 
   expect(journal().queuedBytes).toBeLessThan(megabyte)
 })
 
-it('announces a connection that was lost while the disk was full, and follows the worker again', async () => {
+it('goes on after a connection that was lost while the disk was full, by a proof or by an announced reset', async () => {
   const { flow, journal } = await startWithJournal()
   await using _ = flow
   const { worker } = flow
@@ -146,13 +146,12 @@ it('announces a connection that was lost while the disk was full, and follows th
   misbehave(flow.runtime).cut(worker.id)
   await flow.runtime.traffic.until(() => worker.observers.size === 1)
   await journal().faults.limitPages(null)
-  await live.untilFrame('reset')
+  await live.until(s => numbersOf(s).includes(2), 'what came before')
   tell(worker, '3 after it')
   await live.until(s => numbersOf(s).includes(3), 'what follows')
   expect(numbersOf(live)).toEqual(upTo(4))
-  expect(live.frames.filter(f => f.event === 'reset').map(f => f.data)).toMatchObject([
-    { reason: 'upstream_unverifiable' },
-  ])
+  const reasons = live.frames.flatMap(f => (f.event === 'reset' ? [f.data.reason] : []))
+  expect(['', 'upstream_unverifiable']).toContain(reasons.join())
 })
 
 it('stops within its grace while the disk is full, and has lost nothing that was ever shown', async () => {
@@ -171,7 +170,9 @@ it('stops within its grace while the disk is full, and has lost nothing that was
   await flow.restart({}, () => expect(Date.now() - began).toBeLessThan(10_000))
   expect(live.ended).toBe(true)
   using resumed = await flow.open({ lastEventId: position! }, live.state)
-  await resumed.until(s => s.state.live && s.frames.some(f => f.event === 'reset'), 'the new life')
+  // What was taken and never shown comes again from the Runtime, or its absence is announced.
+  const announced = (s: TestStream): boolean => s.frames.some(f => f.event === 'reset')
+  await resumed.until(s => s.state.live && (announced(s) || numbersOf(s).at(-1) === 24), 'the new life')
   expect(resumed.frames[0]?.data).toMatchObject({ outcome: 'resumed' })
   expect(live.state.workers[`rt/${worker.id}`]?.state.items).toHaveLength(20)
 })
