@@ -38,6 +38,8 @@ export interface Overrides {
   /** Hands out the journal while it is served from: for faults and deletions under load. */
   readonly onJournal?: (journal: SqliteJournal) => void
   readonly retainEveryMs?: number
+  /** False: no snapshot is fetched beside a connection. For streams that no Runtime has logged. */
+  readonly resync?: boolean
   readonly runtimeLimits?: Partial<RuntimeLimits>
   readonly random?: () => number
   /** Further pages beside the API: the demo's. */
@@ -82,6 +84,7 @@ export async function startService(config: Config, log: Logger, overrides: Overr
     const ingest = await createIngest({
       journal,
       events: observability.ingest,
+      ...(overrides.resync !== undefined && { resync: overrides.resync }),
       ...(neverStore.length > 0 && { strip: createStrip(neverStore) }),
     })
     const upstreams = createUpstreams()

@@ -63,10 +63,18 @@ interface Deps {
   readonly events?: Partial<IngestEvents>
   readonly strip?: Strip
   readonly now?: () => number
+  /** False: snapshots are never asked for beside a connection. */
+  readonly resync?: boolean
 }
 
 /** The stage between sources and the journal: orders, resolves context, forgets repetitions, checkpoints. */
-export async function createIngest({ journal, events, strip, now = Date.now }: Deps): Promise<Ingest> {
+export async function createIngest({
+  journal,
+  events,
+  strip,
+  now = Date.now,
+  resync = true,
+}: Deps): Promise<Ingest> {
   let next: number = journal.firstSeq
   const mac = createMac(journal.keys.id)
   const slots = new Map<string, Promise<StreamWriter>>()
@@ -95,6 +103,7 @@ export async function createIngest({ journal, events, strip, now = Date.now }: D
       {
         mac,
         now,
+        resync,
         ...(strip !== undefined && { strip }),
         ...(events !== undefined && { events }),
         nextSeq: () => asSeq(next),

@@ -47,6 +47,8 @@ interface Deps {
   readonly now: () => number
   readonly strip?: Strip
   readonly events?: Partial<IngestEvents>
+  /** False: nothing is ever fetched beside a connection. */
+  readonly resync?: boolean
   readonly nextSeq: () => Seq
   append(entry: Entry, beside: Omit<AppendBatch, 'entries'>): void
   quarantine(frame: QuarantinedFrame): void
@@ -322,7 +324,7 @@ export function createStreamWriter(deps: Deps, first: StreamRecord, state: Strea
     },
     get resync() {
       const { due, idle } = weigh(need, state.open.status, now())
-      return { due, idle, version: need.version }
+      return { due: due && deps.resync !== false, idle, version: need.version }
     },
     onResync(to) {
       listener = to

@@ -139,6 +139,8 @@ it('resets a worker whose cursor expired while Shoji was stopped, and shows noth
   await using flow = await startFlow()
   const { worker } = flow
   const endRun = () => void worker.emit({ event: 'run_end', data: { result: 'finished' } })
+  // At rest the list would be compared with what the Runtime has logged of this, and replaced.
+  worker.emit({ event: 'status', data: { status: 'running' } })
   const stream = await flow.open()
   await stream.untilLive()
   const { position } = stream
