@@ -47,12 +47,20 @@ function innermost(event: string, data: EnvelopeData['data']): { event: string; 
   return { event, data }
 }
 
+/** The internal workers around an event: what each frame tells of them has to be told. */
+function wrapping({ event, data }: { event: string; data: EnvelopeData['data'] }): string {
+  if (event !== 'internal_worker') return ''
+  const inner = asRecord(data.event)
+  return `${JSON.stringify(data.worker)}${wrapping({ event: asText(inner.event), data: asRecord(inner.data) })}`
+}
+
 /** Two frames that follow each other as one, or null where they must stay two. */
 function join(before: EnvelopeData, after: EnvelopeData): EnvelopeData | null {
   const first = textOf(before)
   const second = textOf(after)
   if (first === null || second === null || first.kind !== 'delta' || first.of !== second.of) return null
   if (before.runtime !== after.runtime || before.worker !== after.worker) return null
+  if (wrapping(before) !== wrapping(after)) return null
   if (before.block === undefined || before.block !== after.block || before.item !== after.item) return null
   if (before.withheld !== undefined || after.withheld !== undefined || after.begins === true) return null
   const begins = before.begins === true ? { begins: true as const } : {}
