@@ -1,4 +1,5 @@
 import type { EnvelopeData, Frame } from '@shoji/web-contract'
+import { flatten } from '../journal/step.ts'
 import { asRecord, asText } from '../lib/json.ts'
 
 /** Joined texts stay under a leaf's bound, so that a joined frame is never cut where its parts were not. */
@@ -32,19 +33,10 @@ interface Text {
 /** The text an envelope carries, through the internal workers around it; null where it carries none. */
 function textOf(data: EnvelopeData): Text | null {
   if (data.tails !== undefined || data.cut !== undefined) return null
-  const { event, data: inner } = innermost(data.event, data.data)
+  const { event, data: inner } = flatten(data.event, data.data)
   const match = /^(text|thinking)_(delta|done)$/.exec(event)
   if (match === null) return null
   return { of: match[1]!, kind: match[2] as Text['kind'], text: asText(inner.text) }
-}
-
-function innermost(event: string, data: EnvelopeData['data']): { event: string; data: EnvelopeData['data'] } {
-  while (event === 'internal_worker') {
-    const inner = asRecord(data.event)
-    event = asText(inner.event)
-    data = asRecord(inner.data)
-  }
-  return { event, data }
 }
 
 /** The internal workers around an event: what each frame tells of them has to be told. */

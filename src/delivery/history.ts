@@ -8,7 +8,8 @@ import {
 import { compareKeys, type Key, type Seq } from '../journal/entry.ts'
 import type { Placed } from '../journal/expand.ts'
 import type { Journal } from '../journal/journal.ts'
-import { asRecord, asText, isRecord, type Json, stringifyJson } from '../lib/json.ts'
+import { flatten } from '../journal/step.ts'
+import { asRecord, asText, stringifyJson } from '../lib/json.ts'
 import type { Ids } from '../projection/ids.ts'
 import {
   beginsItem,
@@ -174,7 +175,7 @@ export async function readGrown(
 ): Promise<string> {
   let text = ''
   await tellItem(reading, sight, at, told => {
-    const { event, data } = innermost(told)
+    const { event, data } = flatten(told.event, told.data)
     const output = asRecord(data.event)
     if (event === 'text_delta' || event === 'thinking_delta') text += asText(data.text)
     else if (output.kind === 'output' && at.pointer === `/command/${asText(output.stream)}`)
@@ -209,7 +210,7 @@ async function tellItem(
   const marks = await journal.readItem(sight.record.id, key, through, ITEM_MARKS, 'marks')
   const known = [...listed, ...marks.entries.map(eventOf)]
   listed.forEach(tell)
-  const whole = known.some(e => SETTLES.has(innermost(e).event))
+  const whole = known.some(e => SETTLES.has(flatten(e.event, e.data).event))
   const read =
     whole || !known.some(e => tellsPieces(sight.view, e.context))
       ? 0
@@ -252,15 +253,6 @@ const withoutTails = ({ tails: _, ...data }: EnvelopeData): EnvelopeData => data
 
 /** A text that its `…_done` repeats whole: the pieces before it need not be read. */
 const SETTLES: ReadonlySet<string> = new Set(['text_done', 'thinking_done'])
-
-function innermost({ event, data }: { event: string; data: Json }): { event: string; data: Json } {
-  while (event === 'internal_worker' && isRecord(data.event)) {
-    const inner: Json = data.event
-    event = asText(inner.event)
-    data = asRecord(inner.data)
-  }
-  return { event, data }
-}
 
 /** An item with its long leaves cut; the path in `rest` answers them whole. */
 function cutItem(item: Item, { place }: Sight): Item {

@@ -2,26 +2,12 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { CLASSES } from '@shoji/web-contract'
 import { loadConfig } from '../../src/config/load.ts'
 import { createLogger } from '../../src/observability/log.ts'
 import { type Overrides, type Service, startService } from '../../src/service.ts'
 
-const ALL_CLASSES = [
-  'user_input',
-  'assistant_text',
-  'thinking',
-  'tool_call',
-  'tool_args',
-  'tool_output',
-  'diagnostics',
-  'system',
-  'workspace',
-  'usage',
-  'lifecycle',
-  'unknown',
-] as const
-
-const grantAll = ALL_CLASSES.map(c => `${c}: show`).join(', ')
+const grantAll = CLASSES.map(c => `${c}: show`).join(', ')
 
 /** `admin` sees everything; `guest` the conversation; `nobody` may observe and sees nothing. */
 export const POLICY = `
